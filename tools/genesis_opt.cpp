@@ -10,6 +10,7 @@
 #include "models/jobs/output_files.h"
 #include "models/jobs/training_checks.h"
 #include "passes/core/extract.h"
+#include "passes/core/quantized_cache.h"
 #include "passes/lora/lora.h"
 #include "passes/memory/offsets/plan_csv.h"
 #include "passes/pipelines.h"
@@ -26,6 +27,7 @@
 #include "tools/common/numbers.h"
 #include "tools/common/option_values.h"
 #include "tools/common/printable.h"
+#include "tools/common/sampling_flags.h"
 #include "tools/common/tool.h"
 #include "tools/common/usage.h"
 #include "tools/opt/check.h"
@@ -52,7 +54,8 @@ constexpr const char* kExamples = R"(Examples:
   genesis-opt --plan-csv buffers.csv --json)";
 
 struct Flags {
-  std::string input, output, train, loss, cast, plan_csv, print_after, dump, target, adapter, save_adapter;
+  std::string input, output, train, loss, cast, cache_dtype, plan_csv, print_after, dump, target, adapter,
+      save_adapter;
   std::vector<std::string> passes, disable, entries, keep_f32, groups;
   QuantizeFlags quantize;
   bool list_passes = false, list_ops = false, inference = false, averages = false, merge_lora = false,
@@ -68,8 +71,8 @@ struct Flags {
   bool prints(std::string_view pass) const { return print_after == "all" || print_after == pass; }
   // Returns true if the command edits the file. The passes do not run then, unless a flag about passes is given.
   bool edits() const {
-    return !train.empty() || !cast.empty() || !quantize.format.empty() || averages || merge_lora ||
-           !adapter.empty() || !save_adapter.empty() || memory.is_given();
+    return !train.empty() || !cast.empty() || !cache_dtype.empty() || !quantize.format.empty() || averages ||
+           merge_lora || !adapter.empty() || !save_adapter.empty() || memory.is_given();
   }
   bool runs_passes() const { return !edits() || !passes.empty() || !print_after.empty() || !dump.empty(); }
   // Returns true if the command gives a result: a file, or something to look at.
@@ -286,14 +289,15 @@ void check_rewrite(const Flags& flags, const Command& app) {
     fail_usage("--group '{}': it goes with --train OPTIMIZER", flags.groups[0]);
   if (flags.out.json && !flags.print_after.empty())
     fail_usage("--print-after does nothing with --json: write the graphs to a folder with --dump DIR");
-  check_rules(app, {{whole_file,
-                     {"--entry", "--target"},
-                     "with --train, --cast, --quantize or --memory-budget, which take the whole file"},
-                    {whole_file && flags.train.empty(),
-                     {"--disable"},
-                     "with --cast, --quantize or --memory-budget alone, which run no passes"},
-                    {flags.train.empty(), {"--loss"}, "without --train OPTIMIZER"},
-                    {flags.save_adapter.empty(), {"--force"}, "without --save-adapter FOLDER"}});
+  check_rules(
+      app, {{whole_file,
+             {"--entry", "--target"},
+             "with --train, --cast, --quantize, --cache-dtype or --memory-budget, which take the whole file"},
+            {whole_file && flags.train.empty(),
+             {"--disable"},
+             "with --cast, --quantize, --cache-dtype or --memory-budget alone, which run no passes"},
+            {flags.train.empty(), {"--loss"}, "without --train OPTIMIZER"},
+            {flags.save_adapter.empty(), {"--force"}, "without --save-adapter FOLDER"}});
   check_adapter_folder(flags);
   flags.quantize.check(app);
   if (!flags.gives_something())
@@ -378,6 +382,8 @@ void run(Flags& flags, const Command& app) {
     model = passes::cast_precision(*model, parse_cast(flags.cast), flags.keep_f32);
   }
   if (!flags.quantize.format.empty()) quantize(*model, flags.input, flags.quantize);
+  if (!flags.cache_dtype.empty())
+    with_context([&] { model = passes::with_quantized_cache(*model); }, [&] { return flags.input; });
   if (flags.runs_passes()) optimize(*model, flags, reports);
   if (const auto budget = flags.memory.bytes()) model->metadata["memory_budget"] = std::to_string(*budget);
   if (!flags.output.empty()) save_model(*model, flags.output, {.progress = progress->hook()});
@@ -409,6 +415,9 @@ void add_model_flags(Command& app, Flags& flags) {
   app.add_option("--keep-f32", flags.keep_f32,
                  "with --cast: nodes of these names stay f32 (* any text, ? any character)")
       ->take_all();
+  add_cache_dtype(app, flags.cache_dtype,
+                  "the KV cache of a language model keeps keys and values in 8 bits, in about half the bytes "
+                  "of bf16");
   app.add_option("--adapter", flags.adapter, "add the LoRA adapter in this folder, as PEFT saves one");
   app.add_option("--save-adapter", flags.save_adapter,
                  "write the model's LoRA adapter to this folder, as PEFT saves one");

@@ -32,6 +32,7 @@ SamplingFeatures Decoding::features() const {
     const SamplingFeatures own = features_of(row.task->options());
     all.penalties |= own.penalties;
     all.logprobs |= own.logprobs;
+    all.typical |= own.typical;
   }
   return all;
 }

@@ -10,7 +10,8 @@ namespace genesis::generation {
 namespace {
 
 std::string with_features(const std::string& entry, const SamplingFeatures& features) {
-  return entry + (features.penalties ? "_with_penalties" : "") + (features.logprobs ? "_and_logprobs" : "");
+  return entry + (features.penalties ? "_with_penalties" : "") + (features.typical ? "_and_typical" : "") +
+         (features.logprobs ? "_and_logprobs" : "");
 }
 
 }  // namespace

@@ -52,6 +52,7 @@
 //   penalties          reads sampling.penalties f32[3,rows] {repetition, presence, frequency}, sampling.bias f32[rows * vocab],
 //                      which is added to the logits before, and sampling.in_prompt and sampling.chosen, both
 //                      i32[rows * vocab], which count the tokens of a text. The step counts the tokens that it chooses
+//   typical            the same, and reads sampling.typical_p f32[rows]
 //   logprobs           -> logprob f32[rows] of the tokens, top_tokens i64[rows,k] and top_logprobs f32[rows,k],
 //                      k = kMaxTopLogprobs or the whole vocabulary
 //
@@ -68,6 +69,7 @@ namespace genesis::generation {
 
 struct SamplingFeatures {
   bool penalties = false, logprobs = false;
+  bool typical = false;  // with penalties, and only in decode_and_sample
   bool operator==(const SamplingFeatures&) const = default;
 };
 std::string prefill_name(const SamplingFeatures& features);

@@ -32,6 +32,7 @@ void check_options(const SamplingOptions& o) {
   if (o.top_k < 0) fail("top_k is {}, it must not be negative", o.top_k);
   check_number("top_p", o.top_p, o.top_p > 0 && o.top_p <= 1, "a number in (0, 1]");
   check_number("min_p", o.min_p, o.min_p >= 0 && o.min_p <= 1, "a number in [0, 1]");
+  check_number("typical_p", o.typical_p, o.typical_p > 0 && o.typical_p <= 1, "a number in (0, 1]");
   check_number("repetition_penalty", o.repetition_penalty,
                o.repetition_penalty > 0 && o.repetition_penalty <= 1e6, "a number in (0, 1e6]");
   check_number("presence_penalty", o.presence_penalty,
@@ -61,7 +62,8 @@ void check_tokens(const SamplingOptions& options, int64_t vocabulary) {
 }
 
 SamplingFeatures features_of(const SamplingOptions& o) {
-  return {.penalties = changes_logits(o), .logprobs = o.logprobs};
+  const bool typical = o.typical_p < 1 && o.temperature > 0;
+  return {.penalties = changes_logits(o) || typical, .logprobs = o.logprobs, .typical = typical};
 }
 
 }  // namespace genesis::generation

@@ -18,13 +18,17 @@ struct TokenBias {
   bool operator==(const TokenBias&) const = default;
 };
 
-// Settings of a text. They are applied in this order as in transformers: biases, penalties, temperature, top_k, top_p, min_p.
+// Settings of a text. They are applied in this order as in transformers: biases, penalties, temperature, top_k, top_p, min_p; but
+// typical_p before top_k, as in llama.cpp.
 struct SamplingOptions {
   int64_t max_tokens = 100;  // limit of new tokens; 0: only the prompt is read
   double temperature = 1.0;  // 0: greedy
   int64_t top_k = 0;         // 0: off
   double top_p = 1.0;        // 1: off
   double min_p = 0;          // minimum relative to the highest probability; 0: off
+  // Meister and others, "Locally Typical Sampling", 2022: chooses among the tokens whose surprise is the nearest to the expected one,
+  // and that make up this probability. 1: off.
+  double typical_p = 1.0;
   // Keskar and others, "CTRL", 2019, as in transformers: the logit of every token in the text so far, including the prompt, is
   // divided by the penalty if it is positive, and multiplied if it is negative. 1: off.
   double repetition_penalty = 1;

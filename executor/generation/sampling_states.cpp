@@ -60,6 +60,7 @@ class SamplingStates {
     add(&SamplingOptions::presence_penalty);
     add(&SamplingOptions::frequency_penalty);
     set("penalties", Tensor::of<float>({3, count_}, penalties));
+    set_typical();
     set_counts(vocabulary);
     set_bias(vocabulary);
   }
@@ -74,6 +75,17 @@ class SamplingStates {
   }
 
  private:
+  // Files of older versions have no such state, and no entry point that reads it.
+  void set_typical() {
+    if (session_.model().find_state("sampling.typical_p") < 0) return;
+    std::vector<float> values;
+    for (const SamplingRow& row : rows_) {
+      const bool is_on = row.options && features_of(*row.options).typical;
+      values.push_back(is_on ? static_cast<float>(row.options->typical_p) : 1);
+    }
+    set("typical_p", Tensor::of<float>({count_}, values));
+  }
+
   void set(const char* name, const Tensor& value) {
     session_.set_state(std::string("sampling.") + name, value);
   }

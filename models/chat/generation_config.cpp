@@ -38,14 +38,15 @@ constexpr std::string_view kKnownSettings[] = {
     "output_logits", "output_scores", "pad_token_id", "prefill_chunk_size", "prompt_lookup_num_tokens",
     "remove_invalid_values", "renormalize_logits", "repetition_penalty", "return_dict_in_generate", "sequence_bias",
     "speculation_type", "stop_strings", "suppress_tokens", "target_lookbehind", "temperature", "top_k", "top_p", "transformers_version", "trust_remote_code",
+    "typical_p",
     "use_cache", "use_mtp",
 };
 // clang-format on
 
 // Settings of random sampling, which greedy decoding ignores.
-constexpr const char* kOfChance[] = {"typical_p", "epsilon_cutoff", "eta_cutoff", "top_h"};
+constexpr const char* kOfChance[] = {"epsilon_cutoff", "eta_cutoff", "top_h"};
 // Settings that have no effect at 1.
-constexpr const char* kNeutralAtOne[] = {"typical_p", "num_beams", "num_beam_groups", "guidance_scale",
+constexpr const char* kNeutralAtOne[] = {"num_beams", "num_beam_groups", "guidance_scale",
                                          "encoder_repetition_penalty"};
 
 bool is_neutral(const std::string& name, const json& value) {
@@ -136,6 +137,7 @@ void add_sampling(const json& config, text::GenerateOptions& options) {
     options.top_k = static_cast<int64_t>(std::clamp(number(config, "top_k", kTopK), -1.0, kAllTokens));
     options.top_p = number(config, "top_p", 1);
     options.min_p = number(config, "min_p", 0);
+    options.typical_p = number(config, "typical_p", 1);
   }
   options.repetition_penalty = number(config, "repetition_penalty", 1);
   options.no_repeat_ngram_size = static_cast<int64_t>(number(config, "no_repeat_ngram_size", 0));

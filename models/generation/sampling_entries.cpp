@@ -6,6 +6,7 @@
 #include "executor/generation/sampling_options.h"
 #include "executor/inputs.h"
 #include "models/generation/penalties.h"
+#include "models/generation/typical.h"
 #include "models/generation/vocabulary.h"
 #include "models/generation/wide_head.h"
 #include "passes/core/inline_graph.h"
@@ -64,6 +65,7 @@ class SamplingEntries {
         top_p_(state("top_p", each_row(rows_), DType::f32)),
         min_p_(state("min_p", each_row(rows_), DType::f32)),
         penalties_(state("penalties", {3, rows_}, DType::f32)),
+        typical_p_(state("typical_p", {rows_}, DType::f32)),
         bias_(state("bias", {rows_ * vocabulary_}, DType::f32)),
         in_prompt_(state("in_prompt", {rows_ * vocabulary_}, DType::i32)),
         chosen_(state("chosen", {rows_ * vocabulary_}, DType::i32)),
@@ -85,6 +87,7 @@ class SamplingEntries {
         add_decode({penalties, logprobs});
         if (rows_ == 1 && (takes_lengths() || takes_last_token_once())) add_prefill({penalties, logprobs});
       }
+    for (const bool logprobs : {false, true}) add_decode({true, logprobs, true});
   }
 
  private:
@@ -187,6 +190,7 @@ class SamplingEntries {
     const auto rows = [&](const Parameter& counts) { return reshape(g.value(counts), {rows_, vocabulary_}); };
     if (features.penalties)
       to_sample = penalized(to_sample, rows(bias_), rows(in_prompt_), rows(chosen_), g.value(penalties_));
+    if (features.typical) to_sample = typical(to_sample, g.value(temperature_), g.value(typical_p_));
     const Value token = sample_logits(rng, to_sample, g.value(temperature_), g.value(top_k_), g.value(top_p_),
                                       g.value(min_p_));
     g.output("token", token);
@@ -235,7 +239,8 @@ class SamplingEntries {
   const int64_t rows_;
   const Graph &decode_, &prefill_;
   const int64_t vocabulary_;
-  const Parameter token_, rng_, temperature_, top_k_, top_p_, min_p_, penalties_, bias_, in_prompt_, chosen_;
+  const Parameter token_, rng_, temperature_, top_k_, top_p_, min_p_, penalties_, typical_p_, bias_,
+      in_prompt_, chosen_;
   const int32_t one_;            // index of the constant that is added to a token's count
   Parameter remaining_, stops_;  // only for a cache of several rows
 };

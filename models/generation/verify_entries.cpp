@@ -1,5 +1,6 @@
 #include "models/generation/verify_entries.h"
 
+#include <functional>
 #include <set>
 
 #include "builder/genesis.h"
@@ -9,6 +10,7 @@
 #include "passes/core/inline_graph.h"
 #include "passes/core/match.h"
 #include "schema/graph/caches.h"
+#include "schema/ops/nn/quantized_cache.h"
 
 namespace genesis::text {
 namespace {
@@ -68,6 +70,10 @@ class VerifyEntry {
       caches_.insert(node.outputs[0].index);
       return appended(of[0], of[1]);
     }
+    if (const auto quantized = passes::match<ops::QuantizedAttention>(node))
+      return attended(of[0], of[2].dim(3), [&](Value q, Value length) {
+        return quantized_attention(q, {of[1], of[3]}, {of[2], of[4]}, length, quantized.attributes);
+      });
     const auto attention = passes::match<ops::Attention>(node);
     if (!attention || attention->packed() || attention->has_mask || attention->has_key_start ||
         !attention->has_key_length || attention->layout != AttentionLayout::kBTHD)
@@ -75,7 +81,9 @@ class VerifyEntry {
           "drafts cannot be verified: node '{}' of 'decode', {}, reads the cache, which only attention can "
           "do here",
           node.name, node.op->info.name);
-    return attended(from_attributes<ops::Attention>(node.attributes), of[0], of[1], of[2]);
+    return attended(of[0], of[2].dim(3), [&](Value q, Value length) {
+      return genesis::attention(q, of[1], of[2], attention.attributes, {}, length);
+    });
   }
 
   // Writes the keys or values of all tokens, [rows * tokens, 1, ...], to the cache.
@@ -86,18 +94,21 @@ class VerifyEntry {
                                 rows_ > 1 ? length_ : Value());
   }
 
-  Value attended(const AttentionOptions& options, Value q, Value keys, Value values) const {
+  // Attends to the keys in front of each token: `attend` takes queries [rows, tokens, heads, size] and the number of keys that
+  // each row's last query sees.
+  Value attended(Value q, const Dim& v_size,
+                 const std::function<Value(Value q, Value length)>& attend) const {
     const Dim heads = q.dim(2), size = q.dim(3);
     const Value queries = reshape(q, {rows_, tokens_, heads, size});
-    const int64_t at_once = queries_at_once(size, values.dim(3));
+    const int64_t at_once = queries_at_once(size, v_size);
     std::vector<Value> parts;
     for (int64_t first = 0; first < tokens_; first += at_once) {
       const int64_t end = std::min(first + at_once, tokens_);
       const Value part = at_once < tokens_ ? slice(queries, 1, first, end) : queries;
-      parts.push_back(attention(part, keys, values, options, {}, position_ + end));
+      parts.push_back(attend(part, position_ + end));
     }
     const Value all = parts.size() == 1 ? parts[0] : concat(parts, 1);
-    return reshape(all, {rows_ * tokens_, 1, heads, values.dim(3)});
+    return reshape(all, {rows_ * tokens_, 1, heads, v_size});
   }
 
   // The CPU's attention of few queries takes head sizes that are multiples of 16; other sizes are computed query by query.

@@ -17,6 +17,7 @@ GenerateOptions GenerateSettings::over(GenerateOptions options) const {
   set(options.top_k, top_k);
   set(options.top_p, top_p);
   set(options.min_p, min_p);
+  set(options.typical_p, typical_p);
   set(options.repetition_penalty, repetition_penalty);
   set(options.presence_penalty, presence_penalty);
   set(options.frequency_penalty, frequency_penalty);

@@ -14,7 +14,7 @@ struct GenerateSettings {
   std::optional<int64_t> max_tokens = {};
   std::optional<double> temperature = {};
   std::optional<int64_t> top_k = {};
-  std::optional<double> top_p = {}, min_p = {};
+  std::optional<double> top_p = {}, min_p = {}, typical_p = {};
   std::optional<double> repetition_penalty = {}, presence_penalty = {}, frequency_penalty = {};
   std::optional<uint64_t> seed = {};
   std::optional<int64_t> no_repeat_ngram_size = {}, min_tokens = {};

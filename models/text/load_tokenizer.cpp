@@ -17,6 +17,17 @@ std::optional<Tokenizer> own_tokenizer(const Model& model, const std::string& fi
   return with_context([&] { return tokenizer_of(model); }, [&] { return file; });
 }
 
+// A folder that is older than tokenizer.json has vocab.json and merges.txt, or tokenizer.model.
+Tokenizer tokenizer_at(const std::string& path) {
+  const std::filesystem::path folder = path;
+  if (std::filesystem::is_directory(folder) && !std::filesystem::exists(folder / "tokenizer.json")) {
+    Model files;
+    attach_tokenizer_files(files, folder);
+    if (auto made = own_tokenizer(files, path)) return *std::move(made);
+  }
+  return Tokenizer::load(folder);
+}
+
 NamedTokenizer named(Tokenizer tokenizer, int64_t ids) {
   return {tokenizer, std::max(tokenizer.vocab_size(), ids)};
 }
@@ -24,11 +35,11 @@ NamedTokenizer named(Tokenizer tokenizer, int64_t ids) {
 }  // namespace
 
 NamedTokenizer load_named_tokenizer(const std::string& path) {
-  if (!models::names_model(path)) return named(Tokenizer::load(path), 0);
+  if (!models::names_model(path)) return named(tokenizer_at(path), 0);
   const auto model = models::open_model(path);
   if (auto tokenizer = own_tokenizer(*model, path))
     return named(*std::move(tokenizer), known_tokens(*model).value_or(0));
-  fail("{} brings no tokenizer: build it from a folder with a tokenizer.json, or with --tokenizer", path);
+  fail("{} brings no tokenizer: build it from a folder with a tokenizer, or with --tokenizer", path);
 }
 
 Tokenizer load_tokenizer(const std::string& path) { return load_named_tokenizer(path).tokenizer; }

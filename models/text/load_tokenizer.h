@@ -1,4 +1,5 @@
-// Loads the tokenizer named on a command line: a tokenizer.json, a folder with one, or a model that brings one.
+// Loads the tokenizer named on a command line: a tokenizer.json, a folder with one or with the older files from which one is made
+// (models/tokenizer/vocabulary_files.h), or a model that brings one.
 #pragma once
 
 #include <optional>

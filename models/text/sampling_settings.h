@@ -23,6 +23,8 @@ void visit_sampling(Visit&& visit) {
         "choose among the likeliest that make up p; 1: off");
   visit("min_p", &Options::min_p, &Settings::min_p, Range<double>{0, 1}, 0.0,
         "choose among those whose probability is p times the likeliest's or more; 0: off");
+  visit("typical_p", &Options::typical_p, &Settings::typical_p, Range<double>{0, 1, true}, 1.0,
+        "choose among those whose surprise is the nearest to the expected one and that make up p; 1: off");
   visit("repetition_penalty", &Options::repetition_penalty, &Settings::repetition_penalty,
         Range<double>{0, 1e6, true}, 1.0,
         "logits of tokens of the text so far are divided by it, or multiplied below 0; 1: off");

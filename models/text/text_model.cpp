@@ -14,6 +14,7 @@
 #include "models/text/load_tokenizer.h"
 #include "models/text/text_codec.h"
 #include "models/zoo.h"
+#include "passes/core/quantized_cache.h"
 #include "schema/core/setting_error.h"
 #include "schema/messages/log.h"
 
@@ -42,6 +43,15 @@ GeneratorOptions generator_options(const TextOptions& given, const TextCodec& co
   return options;
 }
 
+std::shared_ptr<const Model> with_cache_dtype(std::shared_ptr<const Model> model, const std::string& file,
+                                              const std::string& dtype, const Mesh& mesh) {
+  if (dtype.empty()) return model;
+  if (dtype != "q8") fail_setting("cache_dtype '{}': expected q8", dtype);
+  if (mesh.ranks() > 1) fail_setting("cache_dtype q8: a cache in 8 bits is for one device, not for a mesh");
+  if (!model || passes::has_quantized_cache(*model)) return model;
+  return with_context([&] { return passes::with_quantized_cache(*model); }, [&] { return file; });
+}
+
 bool has_unknown(const TokenBias& bias, int64_t vocabulary) {
   return std::ranges::any_of(bias.tokens, [&](int64_t token) { return token >= vocabulary; });
 }
@@ -56,7 +66,8 @@ struct TextModel::Impl {
       : file(name),
         options(given),
         codec(*model, name, given.tokenizer),
-        context(model, session, generator_options(given, codec, *model, name, session), given.on_growth) {}
+        context(with_cache_dtype(model, name, given.cache_dtype, session.mesh), session,
+                generator_options(given, codec, *model, name, session), given.on_growth) {}
 
   const Model& model() const { return *context.model_of_any_length(); }
   int64_t vocab_size() const { return vocabulary_of(model().entry("decode"), 2); }

@@ -42,6 +42,9 @@ struct TextOptions {
   std::string chat_template =
       {};               // another chat template, a file .jinja; empty: the one beside the tokenizer
   int64_t context = 0;  // positions of the KV cache; 0: those of the file, and more where a text needs them
+  // "q8": keys and values in 8 bits, with a scale for each head of a token (passes/core/quantized_cache.h), in about half the bytes
+  // of bf16. Empty: as the model declares them. Not for several ranks.
+  std::string cache_dtype = {};
   int64_t prefill_chunk = 512;  // tokens of a prompt that one run reads at most; a power of two
   // Speculative decoding: "ngram" drafts tokens from what a text repeats, a name of another model with the same tokens drafts with
   // that model. Texts stay the same, on a GPU up to rounding. Empty: no drafts. Not for several ranks.

@@ -3,6 +3,7 @@
 #include "passes/fusion/passes.h"
 #include "schema/ops/nn/attention.h"
 #include "schema/ops/nn/cached_attention.h"
+#include "schema/ops/nn/quantized_cache.h"
 #include "schema/ops/tensor/dynamic_slice.h"
 #include "schema/ops/tensor/reshape.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 // Returns the operands that may be one number or one for each row.
 std::vector<size_t> numbers_of_rows(const Node& node) {
-  if (is<ops::CachedAttention>(node)) return {5};
+  if (is<ops::CachedAttention, ops::QuantizedAttention>(node)) return {5};
   if (is<ops::DynamicUpdateSlice>(node))
     return node.inputs.size() > 3 ? std::vector<size_t>{2, 3} : std::vector<size_t>{2};
   if (const auto attention = match<ops::Attention>(node); attention && attention->has_key_length)

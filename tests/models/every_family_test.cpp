@@ -144,7 +144,7 @@ TEST_P(FamilyAdapter, ComputesWhatPeftDoes) {
   expect_near(last(logits, 61), golden["families"][GetParam()], 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, FamilyAdapter, ::testing::Values("gemma3", "cohere", "starcoder2"),
+INSTANTIATE_TEST_SUITE_P(Models, FamilyAdapter, ::testing::Values("gemma3", "cohere", "starcoder2", "phi3", "glm4"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -12,8 +12,10 @@
 #include "models/zoo.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "tests/models/checkpoints.h"
 #include "tests/op_harness.h"
+#include "tests/schema/file_models.h"
 
 namespace genesis {
 namespace {
@@ -176,8 +178,58 @@ TEST(FusedWeights, OfOtherSizesAreRefused) {
         hf::import_model(checkpoints() / "phi3", {{"num_key_value_heads", "2"}});
       },
       {"qkv_proj.weight' is f32[32,16]", "48 rows"});
-  const auto model = hf::import_model(checkpoints() / "glm4");
-  expect_error([&] { hf::load_adapter(*model, checkpoints() / "qwen2_lora"); }, {"glm4", "gate_up_proj"});
+  const auto model = models::make_model("phi3", {{"hidden_size", "16"},
+                                                 {"intermediate_size", "20"},
+                                                 {"num_hidden_layers", "2"},
+                                                 {"num_attention_heads", "2"},
+                                                 {"num_key_value_heads", "1"},
+                                                 {"vocab_size", "61"}});
+  expect_error([&] { hf::load_adapter(*model, checkpoints() / "phi3_lora"); },
+               {"layers.0.mlp.gate_up_proj.lora_B.weight is f32[48,2]", "40 rows", "mlp.gate_proj to "});
+}
+
+// A and B of PEFT, for the whole of q, k and v, go in and out as they are.
+TEST(FusedWeights, HaveAdaptersThatTravelInPeftsFormat) {
+  const testing::TemporaryFolder folder;
+  const auto model = hf::import_model(checkpoints() / "phi3", {{"dtype", "f32"}});
+  hf::load_adapter(*model, checkpoints() / "phi3_lora");
+  hf::save_adapter(*model, folder / "adapter");
+  const auto theirs = read_safetensors(checkpoints() / "phi3_lora/adapter_model.safetensors"),
+             ours = read_safetensors(folder / "adapter/adapter_model.safetensors");
+  ASSERT_EQ(ours.tensors.size(), theirs.tensors.size());
+  for (const auto& [name, tensor] : theirs.tensors)
+    EXPECT_EQ(ours.tensors.at(name).to_doubles(), tensor.to_doubles()) << name;
+  const json config = read_json(folder / "adapter/adapter_config.json");
+  EXPECT_EQ(config["r"], 2);
+  EXPECT_NE(config["target_modules"].dump().find("self_attn.qkv_proj"), std::string::npos);
+}
+
+// Adapters of parts that have nothing in common become one of the sum of their ranks.
+TEST(FusedWeights, JoinAdaptersOfTheirParts) {
+  const testing::TemporaryFolder folder;
+  const auto base = [] { return hf::import_model(checkpoints() / "phi3", {{"dtype", "f32"}}); };
+  const std::shared_ptr<Model> model = base(), again = base();
+  passes::add_lora(*model, {.rank = 2,
+                            .alpha = 3,
+                            .targets = {"q_proj", "v_proj", "gate_proj", "up_proj"},
+                            .ranks = {{"model.layers.0.self_attn.v_proj", 3}}});
+  for (int32_t i = 0; i < std::ssize(model->states()); ++i)
+    if (const State& state = model->state(i); state.name.ends_with(passes::kLoraB))
+      model->set_initial(i, Tensor::rand(state.type.shape.sizes(), static_cast<uint64_t>(i)));
+  hf::save_adapter(*model, folder / "adapter");
+  hf::load_adapter(*again, folder / "adapter");
+  EXPECT_EQ(passes::lora_of(*again)->rank_of("model.layers.0.self_attn.k_proj"), 5);
+  const auto logits = [](const std::shared_ptr<Model>& of) {
+    Session session(of, {.threads = 1});
+    return last(session.run("forward", {{"tokens", row_of({5, 1, 36, 0})}}).at("logits"));
+  };
+  const auto expected = logits(model), got = logits(again), plain = logits(base());
+  double changed = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NEAR(got[i], expected[i], 1e-4 * (1 + std::abs(expected[i])));
+    changed = std::max(changed, std::abs(plain[i] - expected[i]));
+  }
+  EXPECT_GT(changed, 0.1);
 }
 
 class LimitedScores : public ::testing::Test {

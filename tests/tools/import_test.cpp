@@ -84,6 +84,7 @@ TEST_F(Import, MakesATokenizerOfAVocabularyAndItsMerges) {
                           "don't  STOP 12345 e\xcc\x81\n\n<|im_start|> x<|endoftext|>", "--json"}))["ids"];
     };
     EXPECT_EQ(ids(path("m.genesis")), ids(folder(std::string("../tokenizer/") + name))) << model;
+    EXPECT_EQ(ids(path("hub")), ids(path("m.genesis"))) << "without a model, from the same files";
     write_text(path("hub/merges.txt"), "abc\n");
     expect_error(run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")}),
                  {"merges.txt", "two tokens"});
@@ -190,7 +191,7 @@ TEST_F(Import, TellsOfGenerationSettingsThatAreNotApplied) {
   };
   const std::string said = build(
       R"({"eos_token_id": [3, 61], "no_repeat_ngram_size": 2, "suppress_tokens": [1], "bad_words_ids": [[5]], "num_beams": 4,)"
-      R"( "typical_p": 0.5, "something_new": true, "min_new_tokens": 3, "repetition_penalty": 1.1})");
+      R"( "eta_cutoff": 0.5, "something_new": true, "min_new_tokens": 3, "repetition_penalty": 1.1})");
   EXPECT_NE(said.find("generation_config.json: these settings are not applied: num_beams = 4, "
                       "something_new = true\n"),
             std::string::npos)
@@ -198,11 +199,11 @@ TEST_F(Import, TellsOfGenerationSettingsThatAreNotApplied) {
   EXPECT_NE(said.find("eos_token_id 61: the model has 61 tokens and never writes that one"),
             std::string::npos)
       << said;
-  EXPECT_NE(build(R"({"do_sample": true, "typical_p": 0.5})").find("typical_p = 0.5"), std::string::npos);
+  EXPECT_NE(build(R"({"do_sample": true, "eta_cutoff": 0.5})").find("eta_cutoff = 0.5"), std::string::npos);
   EXPECT_EQ(
       build(
           R"({"do_sample": true, "no_repeat_ngram_size": 0, "suppress_tokens": null, "bad_words_ids": [], "num_beams": 1,)"
-          R"( "typical_p": 1.0, "guidance_scale": null, "max_length": 20, "use_cache": true, "pad_token_id": 0,)"
+          R"( "typical_p": 0.5, "guidance_scale": null, "max_length": 20, "use_cache": true, "pad_token_id": 0,)"
           R"( "bos_token_id": 60, "transformers_version": "5.24.0", "stop_strings": ["\n\n"], "min_length": 0})"),
       "");
   write_text(path("hub/config.json"), [&] {

@@ -29,7 +29,7 @@ std::string kept_as(const Model& model) {
 }
 
 bool draws(const std::string& name) {
-  return name == "top_k" || name == "top_p" || name == "min_p" || name == "seed";
+  return name == "top_k" || name == "top_p" || name == "min_p" || name == "typical_p" || name == "seed";
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include <iostream>
 
 #include "models/jobs/evaluate_job.h"
+#include "passes/core/quantized_cache.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
+#include "tools/common/sampling_flags.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 
@@ -15,7 +17,7 @@ namespace {
 using jobs::EvaluationReport;
 
 struct EvalFlags {
-  std::string other, mesh;
+  std::string other, mesh, cache_dtype;
   jobs::EvaluateJob job;
   RunFlags run;
   Output out;
@@ -23,7 +25,7 @@ struct EvalFlags {
 
 EvaluationReport evaluate(const std::string& file, const std::shared_ptr<const Model>& model,
                           const text::EvaluationTexts& texts, const EvalFlags& flags) {
-  Session session(model, flags.job.session);
+  Session session(flags.cache_dtype.empty() ? model : passes::with_rounded_keys(*model), flags.job.session);
   EvaluationReport report;
   with_nonfinite_page(flags.run, file, session,
                       [&] { report = jobs::evaluate(session, file, texts, flags.job.options); });
@@ -102,6 +104,8 @@ void add_eval(Command& app) {
   add_number(*command, "--seq", flags->job.options.seq, "tokens of a window", at_least<int64_t>(1));
   add_number(*command, "--stride", flags->job.options.stride, "new tokens of each window; 0: half of it",
              at_least<int64_t>(0));
+  add_cache_dtype(*command, flags->cache_dtype,
+                  "keys and values are rounded as a cache in 8 bits rounds them");
   command->add_flag("--skip-bad", flags->job.source.skip_bad,
                     "leave out lines of .jsonl files that hold no text, and count them");
   add_mesh(*command, flags->mesh);

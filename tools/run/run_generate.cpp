@@ -250,6 +250,8 @@ void add_generate(Command& app) {
   add_drafts(*command, flags->text);
   add_prefill_chunk(*command, flags->text.prefill_chunk);
   add_context(*command, flags->text.context);
+  add_cache_dtype(*command, flags->text.cache_dtype,
+                  "keeps keys and values in 8 bits, in about half the bytes of bf16");
   add_number(*command, "--batch", flags->batch,
              "write this many texts at a time and print a line of JSON for each; on the CPU each text equals "
              "that of its prompt alone, on a GPU up to rounding: larger products add in another order",

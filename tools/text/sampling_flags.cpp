@@ -13,7 +13,7 @@
 namespace genesis::tools {
 namespace {
 
-constexpr const char* kDrawing[] = {"--top-k", "--top-p", "--min-p", "--seed"};
+constexpr const char* kDrawing[] = {"--top-k", "--top-p", "--min-p", "--typical-p", "--seed"};
 
 std::string flag_of(std::string name) {
   std::ranges::replace(name, '_', '-');
@@ -108,6 +108,14 @@ void add_context(Command& command, int64_t& positions) {
              "file, and more where "
              "a text needs them, up to what the model can read",
              at_least<int64_t>(1));
+}
+
+void add_cache_dtype(Command& command, std::string& dtype, const std::string& help) {
+  const auto read = [&dtype](const std::vector<std::string>& words) {
+    if (words.back() != "q8") fail_usage("--cache-dtype {}: expected q8", words.back());
+    dtype = words.back();
+  };
+  command.add_option("--cache-dtype", read, help)->type_name("q8");
 }
 
 void check_sampling(const Command& command, const text::GenerateOptions& given) {

@@ -24,6 +24,8 @@ void add_drafts(Command& command, text::TextOptions& options);
 void add_prefill_chunk(Command& command, int64_t& tokens);
 // Adds --context; `positions` is 0 if it is not given.
 void add_context(Command& command, int64_t& positions);
+// Adds --cache-dtype, of which the only value is q8. `dtype` is empty if it is not given.
+void add_cache_dtype(Command& command, std::string& dtype, const std::string& help);
 // Throws UsageError if --temperature 0 on the command line makes other given flags do nothing.
 void check_sampling(const Command& command, const text::GenerateOptions& given);
 // Warns if the model's own settings, which are in the file `place`, always take the likeliest token, so that flags do

@@ -38,11 +38,25 @@ inline std::optional<std::string> needs_f32_at_most(const KernelQuery& query) {
   return std::nullopt;
 }
 
+// Returns the rows of a key head with their scales, which are operand `scales`, if keys and values are quants.
+inline HeadRows with_scales(const AttentionGeometry& g, const KernelContext& c, HeadRows rows, int scales,
+                            int64_t b, int64_t key_head) {
+  if (rows.dtype != DType::i8) return rows;
+  rows.scales = c.input(scales).as<const float>() + b * g.keys * g.key_heads + key_head;
+  rows.scale_stride = g.key_heads;
+  return rows;
+}
+
 inline AttentionHead head_of(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h) {
   const int64_t key_head = h / g.group();
   const QkvHeads x = operand_heads(g, c);
-  return {x.q.at(b, h), x.k.at(b, key_head),         x.v.at(b, key_head),        g.size,
-          g.v_size,     static_cast<float>(g.scale), visible_keys_of(g, c, b, h)};
+  return {x.q.at(b, h),
+          with_scales(g, c, x.k.at(b, key_head), 3, b, key_head),
+          with_scales(g, c, x.v.at(b, key_head), 4, b, key_head),
+          g.size,
+          g.v_size,
+          static_cast<float>(g.scale),
+          visible_keys_of(g, c, b, h)};
 }
 
 // Returns the output for the log-sum-exp of every row; null if the node has no such output.

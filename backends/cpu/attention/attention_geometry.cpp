@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schema/ops/nn/quantized_cache.h"
+
 namespace genesis::cpu {
 namespace {
 
@@ -19,11 +21,21 @@ std::array<int64_t, 4> mask_strides(const TensorView& mask) {
   return strides;
 }
 
+ops::AttentionRules rules_of(const KernelQuery& query) {
+  if (!is<ops::QuantizedAttention>(query.op)) return ops::attention_rules(query.op, query.attributes);
+  const auto op = from_attributes<ops::QuantizedAttention>(query.attributes);
+  ops::AttentionRules rules;
+  rules.causal = rules.has_key_length = true;
+  rules.scale = op.scale;
+  rules.window = op.window;
+  return rules;
+}
+
 }  // namespace
 
 AttentionGeometry attention_geometry(const KernelQuery& query) {
   AttentionGeometry g;
-  g.rules = ops::attention_rules(query.op, query.attributes);
+  g.rules = rules_of(query);
   const auto types = ops::qkv_types(g.rules, query.inputs);
   const auto q = types[0].shape.sizes(), k = types[1].shape.sizes(), v = types[2].shape.sizes();
   const size_t heads = heads_first(g) ? 1 : 2, time = 3 - heads;

@@ -22,7 +22,7 @@ struct AttentionGeometry {
   int64_t lse_row(int64_t b, int64_t h) const { return (b * heads + h) * queries; }
 };
 
-// Returns the geometry of an `attention` or `attention_grad` node.
+// Returns the geometry of an `attention`, `attention_grad` or `quantized_attention` node, whose keys and values are quants.
 AttentionGeometry attention_geometry(const KernelQuery& query);
 
 // The layout of the heads of one operand or result; steps in elements.

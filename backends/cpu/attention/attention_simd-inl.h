@@ -144,8 +144,27 @@ HWY_INLINE void with_elements(const HeadRows& rows, Body&& body) {
     body(reinterpret_cast<float*>(rows.data));
 }
 
+// Does what load_rows() does, for rows of quants.
+inline void load_quants(const HeadRows& from, int64_t count, int64_t size, float scale, float* to,
+                        int64_t ld) {
+  const F f;
+  const hn::RebindToSigned<F> i32;
+  const hn::Rebind<int8_t, F> i8;
+  const auto* data = reinterpret_cast<const int8_t*>(from.data);
+  for (int64_t i = 0; i < count; ++i, data += from.stride, to += ld) {
+    const float of_row = scale * from.scales[i * from.scale_stride];
+    const V factor = hn::Set(f, of_row);
+    int64_t d = 0;
+    for (; d + kLanes <= size; d += kLanes)
+      hn::StoreU(hn::Mul(hn::ConvertTo(f, hn::PromoteTo(i32, hn::LoadU(i8, data + d))), factor), f, to + d);
+    for (; d < size; ++d) to[d] = static_cast<float>(data[d]) * of_row;
+    for (; d < ld; ++d) to[d] = 0;
+  }
+}
+
 // to[i][0..size) = scale * from[i][0..size) for `count` rows, followed by zeros up to `ld`.
 inline void load_rows(const HeadRows& from, int64_t count, int64_t size, float scale, float* to, int64_t ld) {
+  if (from.dtype == DType::i8) return load_quants(from, count, size, scale, to, ld);
   const F f;
   const V factor = hn::Set(f, scale);
   with_elements(from, [&](const auto* data) {

@@ -10,14 +10,20 @@
 
 namespace genesis::cpu {
 
-// The rows of one head: element (i, d) lies at data[i * stride + d].
+// The rows of one head: element (i, d) lies at data[i * stride + d]. Rows of i8 are quants: the scale of row i lies at
+// scales[i * scale_stride].
 struct HeadRows {
   std::byte* data = nullptr;
   DType dtype = DType::f32;
   int64_t stride = 0;  // elements
+  const float* scales = nullptr;
+  int64_t scale_stride = 0;
 
   HeadRows from(int64_t row) const {
-    return {data + row * stride * static_cast<int64_t>(size_of(dtype)), dtype, stride};
+    HeadRows rest = *this;
+    rest.data += row * stride * static_cast<int64_t>(size_of(dtype));
+    rest.scales += row * scale_stride;
+    return rest;
   }
 };
 

@@ -6,6 +6,7 @@
 
 #include "models/families.h"
 #include "models/formats/hugging_face/adapter_config.h"
+#include "models/formats/hugging_face/adapter_fused.h"
 #include "models/formats/hugging_face/adapter_weights.h"
 #include "schema/file/io/atomic_folder.h"
 #include "schema/file/io/atomic_write.h"
@@ -137,15 +138,24 @@ nlohmann::json base_of(const Model& model, const std::string& given) {
   return origin.is_string() && origin != "" ? origin : nlohmann::json();
 }
 
-// Refuses families whose layers in transformers are others than the model's: PEFT adapts a fused layer as a whole.
-void check_layers(const Model& model) {
+// Returns the matrices that the checkpoints of the model's family hold as one. PEFT adapts such a matrix as a whole.
+std::vector<FusedWeights> fused_weights(const Model& model) {
   const auto name = model.metadata.find("architecture");
   const Family* family = name == model.metadata.end() ? nullptr : find_family(name->second);
-  if (family && family->hugging_face && !family->hugging_face->fused.empty())
-    fail(
-        "transformers holds several matrices of {} as one ({}), so PEFT has no adapter of the same layers: "
-        "merge the adapter, and import or export the whole model",
-        family->name, family->hugging_face->fused.front().whole.substr(1));
+  return family && family->hugging_face ? family->hugging_face->fused : std::vector<FusedWeights>();
+}
+
+// Returns the settings of the adapters of `layers`. `whole_of`: the fused layers, which the file has, of parts.
+passes::LoraOptions options_for(const AdapterConfig& config, const std::vector<std::string>& layers,
+                                const std::map<std::string, std::string>& whole_of) {
+  std::set<std::string> stored;
+  for (const std::string& layer : layers) {
+    const auto whole = whole_of.find(layer);
+    stored.insert(whole == whole_of.end() ? layer : whole->second);
+  }
+  passes::LoraOptions options = config.options_for({stored.begin(), stored.end()});
+  options.targets = layers;
+  return options_of_parts(std::move(options), whole_of);
 }
 
 }  // namespace
@@ -153,15 +163,20 @@ void check_layers(const Model& model) {
 bool is_adapter_folder(const fs::path& path) { return fs::is_regular_file(path / kConfig); }
 
 void load_adapter(Model& model, const fs::path& folder) {
-  check_layers(model);
   const AdapterConfig config(folder / kConfig);
   const fs::path path = folder / kTensors;
   check_format(folder);
   SafeTensors file = read_safetensors(path);
   if (file.tensors.empty()) fail("{}: there is no tensor in it", path.string());
   Model with_adapter(model);
-  with_context([&] { change_weights(with_adapter, file, config); }, [&] { return path.string(); });
-  const passes::LoraOptions options = config.options_for(layers_of(with_adapter, file, path));
+  std::map<std::string, std::string> whole_of;
+  with_context(
+      [&] {
+        whole_of = split_adapters(model, fused_weights(model), file);
+        change_weights(with_adapter, file, config);
+      },
+      [&] { return path.string(); });
+  const passes::LoraOptions options = options_for(config, layers_of(with_adapter, file, path), whole_of);
   if (config.is_fan_in_fan_out() && !is_stored_in_out(model))
     log_warning(
         "{}: fan_in_fan_out is passed over, as PEFT does: no weight of this model is stored [in, out]",
@@ -176,15 +191,16 @@ void load_adapter(Model& model, const fs::path& folder) {
 }
 
 void save_adapter(const Model& model, const fs::path& folder, const std::string& base, bool replace) {
-  const std::optional<passes::LoraOptions> options = passes::lora_of(model);
+  std::optional<passes::LoraOptions> options = passes::lora_of(model);
   if (!options) fail("the model has no LoRA adapters to write");
+  options->targets = passes::lora_layers(model);
   SafeTensors file{.tensors = {}, .metadata = {{"format", "pt"}}};
-  for (const std::string& layer : passes::lora_layers(model))
+  for (const std::string& layer : options->targets)
     for (const std::string& part : kParts) {
       file.tensors.emplace(std::string(kPrefix) + layer + part,
                            initial_value(model.state(model.find_state(layer + part))));
     }
-  check_layers(model);
+  join_adapters(model, fused_weights(model), file, *options);
   make_folders_around(folder);
   AtomicFolder written(folder, replace,
                        [](const fs::path& name) { return name == kConfig || name == kTensors; });

@@ -14,7 +14,8 @@ bool is_adapter_folder(const std::filesystem::path& path);
 // Adds the adapter to a model without one (passes::add_lora), with the values in the file. Ranks and alphas by layer
 // (rank_pattern, alpha_pattern) mean the same as in PEFT. What is more than an addition to a linear layer (DoRA, embeddings, biases,
 // modules_to_save) is written into the model's own weights (adapter_weights.h); an adapter that consists of it leaves none to
-// train or merge. Weights of the base model in the file are ignored if the model has the same values. Throws Error that lists
+// train or merge. An adapter of a layer that checkpoints hold as one matrix and the model as several (qkv_proj of Phi-3) becomes
+// one of each part, and save_adapter() joins them again (adapter_fused.h). Weights of the base model in the file are ignored if the model has the same values. Throws Error that lists
 // all unsupported features (other methods), or all tensors that are missing, unexpected or of another shape.
 void load_adapter(Model& model, const std::filesystem::path& folder);
 

@@ -124,8 +124,7 @@ std::vector<std::string> saved_modules(ObjectReader& config) {
   if (named.is_null()) return {};
   std::vector<std::string> modules;
   for (const json& name : named.is_array() ? named : json::array({named})) {
-    if (!name.is_string())
-      fail("'modules_to_save' is {}, expected names of modules", shown_json(named));
+    if (!name.is_string()) fail("'modules_to_save' is {}, expected names of modules", shown_json(named));
     modules.push_back(name);
   }
   return modules;
@@ -239,7 +238,7 @@ nlohmann::ordered_json adapter_config_of(const Model& model, const passes::LoraO
                                          const json& base) {
   std::set<std::string> targets;
   nlohmann::ordered_json ranks = nlohmann::ordered_json::object(), alphas = ranks;
-  for (const std::string& layer : passes::lora_layers(model)) {
+  for (const std::string& layer : options.targets) {
     targets.insert(layer);
     if (const int64_t rank = options.rank_of(layer); rank != options.rank) ranks[exactly(layer)] = rank;
     if (const double alpha = options.alpha_of(layer); alpha != options.alpha) alphas[exactly(layer)] = alpha;

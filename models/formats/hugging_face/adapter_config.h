@@ -52,7 +52,7 @@ class AdapterConfig {
 // Returns true if transformers stores the weights of the model's linear layers as [in, out] (conv1d.h).
 bool is_stored_in_out(const Model& model);
 
-// Returns the adapter_config.json of a model's adapters. `base` is the name from which PEFT loads the base model; null if it is
+// Returns the adapter_config.json of a model's adapters, for the layers that are the targets of `options`. `base` is the name from which PEFT loads the base model; null if it is
 // unknown.
 nlohmann::ordered_json adapter_config_of(const Model& model, const passes::LoraOptions& options,
                                          const nlohmann::json& base);

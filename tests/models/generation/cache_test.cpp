@@ -1,9 +1,13 @@
 // Tests that the size of the cache belongs to the session: caches of any size from one file give the same tokens, a cache
 // grows with the text in it, and files with entry points of older versions still generate.
+#include <cmath>
+
 #include "models/generation/generator.h"
 #include "models/generation/sampling_entries.h"
 #include "models/zoo.h"
 #include "passes/core/cache_size.h"
+#include "passes/core/quantized_cache.h"
+#include "passes/precision/cast_precision.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "schema/graph/caches.h"
@@ -19,6 +23,7 @@ using Tokens = std::vector<int64_t>;
 struct Kind {
   std::string name, model, file;  // a file of an older version with the same weights; empty: there is none
   models::Settings more = {};
+  bool in_8_bits = false;
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
 
@@ -32,7 +37,8 @@ std::shared_ptr<const Model> make(const Kind& kind) {
                              {"num_key_value_heads", "1"}, {"max_position_embeddings", "24"}};
   settings.insert(sizes.begin(), sizes.end());
   settings.insert(kind.more.begin(), kind.more.end());
-  return models::make_model(kind.model, settings);
+  std::shared_ptr<const Model> model = models::make_model(kind.model, settings);
+  return kind.in_8_bits ? passes::with_quantized_cache(*model) : model;
 }
 
 std::shared_ptr<const Model> old_file(const Kind& kind) {
@@ -140,9 +146,67 @@ TEST_P(CacheOfAText, TakesTheBytesThatWereSaid) {
   EXPECT_LT(cache_bytes(*model_, {1, 20}), cache_bytes(*model_, {1, 21}));
 }
 
+// The logits of the same texts differ by the rounding of keys and values.
+TEST(CacheIn8Bits, IsCloseToTheNumbers) {
+  for (const char* name : {"gpt2", "llama", "gemma2"}) {
+    SCOPED_TRACE(name);
+    const auto model = make({name, name, ""});
+    const std::shared_ptr<const Model> in_8_bits = passes::with_quantized_cache(*model);
+    EXPECT_FALSE(passes::has_quantized_cache(*model));
+    EXPECT_TRUE(passes::has_quantized_cache(*in_8_bits));
+    const auto logits = [](const std::shared_ptr<const Model>& of) {
+      Session session(of);
+      const Tensor prompt = Tensor::of<int64_t>({1, 7}, {5, 1, 36, 0, 7, 60, 22});
+      session.run("prefill", {{"tokens", prompt},
+                              {"position", Tensor::of<int64_t>({1}, {0})},
+                              {"length", Tensor::of<int64_t>({1}, {7})}});
+      return session
+          .run("decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {9})},
+                          {"position", Tensor::of<int64_t>({1}, {7})}})["logits"]
+          .to_doubles();
+    };
+    const std::vector<double> expected = logits(model), got = logits(in_8_bits);
+    double error = 0, size = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      error += (got[i] - expected[i]) * (got[i] - expected[i]);
+      size += expected[i] * expected[i];
+    }
+    EXPECT_GT(error, 0);
+    EXPECT_LT(std::sqrt(error / size), 0.01);
+  }
+}
+
+// Evaluation can show the cost without a cache: rounded keys and values give the loss of the text read through the cache.
+TEST(CacheIn8Bits, RoundsForEvaluationToo) {
+  const auto model = make({"llama", "llama", ""});
+  const std::shared_ptr<const Model> rounded = passes::with_rounded_keys(*model);
+  const auto all = [](const std::shared_ptr<const Model>& of) {
+    Session session(of);
+    return session.run("forward", {{"tokens", Tensor::of<int64_t>({1, 4}, {5, 1, 36, 0})}})["logits"];
+  };
+  Session cached(passes::with_quantized_cache(*model));
+  const Tensor last = cached.run("prefill", {{"tokens", Tensor::of<int64_t>({1, 4}, {5, 1, 36, 0})},
+                                             {"position", Tensor::of<int64_t>({1}, {0})},
+                                             {"length", Tensor::of<int64_t>({1}, {4})}})["logits"];
+  const std::vector<double> got = all(rounded).to_doubles(), expected = last.to_doubles();
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(got[got.size() - expected.size() + i], expected[i], 1e-5) << i;
+  EXPECT_NE(got, all(model).to_doubles());
+}
+
+TEST(CacheIn8Bits, HasAboutHalfTheBytesOfBf16) {
+  const auto model = models::make_model(
+      "llama", {{"head_dim", "64"}, {"hidden_size", "64"}, {"vocab_size", "61"}, {"num_hidden_layers", "2"}});
+  const auto bf16 = passes::cast_precision(*model, DType::bf16), q8 = passes::with_quantized_cache(*model);
+  EXPECT_EQ(cache_bytes(*q8, {2, 100}) * 128, cache_bytes(*bf16, {2, 100}) * 68);
+  expect_error([&] { passes::with_quantized_cache(*q8); }, {"8 bits already"});
+  expect_error([&] { passes::with_quantized_cache(*models::make_model("mlp", {})); }, {"declares no cache"});
+}
+
 INSTANTIATE_TEST_SUITE_P(Zoo, CacheOfAText,
                          ::testing::Values(Kind{"gpt2", "gpt2", ""},
                                            Kind{"qwen2", "qwen2", "one_row.genesis"},
+                                           Kind{"in_8_bits", "qwen2", "", {}, true},
                                            Kind{"dynamic",
                                                 "llama",
                                                 "one_row_dynamic.genesis",

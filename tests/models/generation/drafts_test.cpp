@@ -7,6 +7,7 @@
 #include "executor/inspector.h"
 #include "models/generation/generator.h"
 #include "models/zoo.h"
+#include "passes/core/quantized_cache.h"
 #include "passes/precision/cast_precision.h"
 #include "passes/precision/quantize.h"
 #include "tests/op_harness.h"
@@ -44,6 +45,7 @@ std::shared_ptr<const Model> make(const Kind& kind, int64_t rows, int64_t positi
   if (kind.weights.starts_with("f16")) model = passes::cast_precision(*model, DType::f16);
   if (kind.weights.ends_with("q8")) passes::quantize(*model, {.format = WeightFormat::kQ8, .head = true});
   if (kind.weights.ends_with("q4")) passes::quantize(*model, {.format = WeightFormat::kQ4});
+  if (kind.weights.starts_with("cache_q8")) model = passes::with_quantized_cache(*model);
   return models::with_cache(*model, rows, positions);
 }
 
@@ -116,8 +118,8 @@ TEST_P(DraftsOfKinds, ChangeNoText) {
 
 INSTANTIATE_TEST_SUITE_P(, DraftsOfKinds,
                          ::testing::Values(Kind{"f32", "f32"}, Kind{"bf16", "bf16"}, Kind{"f16", "f16"},
-                                           Kind{"q8", "f16q8"}, Kind{"q4", "bf16q4"},
-                                           Kind{"odd_heads", "bf16", "qwen2", "24"},
+                                           Kind{"cache_q8", "cache_q8"}, Kind{"q8", "f16q8"},
+                                           Kind{"q4", "bf16q4"}, Kind{"odd_heads", "bf16", "qwen2", "24"},
                                            Kind{"gpt2", "f32", "gpt2"}),
                          [](const auto& info) { return info.param.name; });
 

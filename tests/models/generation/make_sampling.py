@@ -77,6 +77,11 @@ BIASES = [
 ]
 
 
+TYPICAL = [sampling_case(vocab, seed, masked, top_k=0, typical_p=p, temperature=temperature)
+           for vocab, seed, masked, p, temperature in ((37, 1, False, 0.5, 1.0), (37, 2, True, 0.9, 1.0), (37, 3, False, 0.2, 0.5), (37, 4, False, 0.95, 1.6),
+                                                       (37, 5, True, 0.01, 1.0), (37, 6, False, 0.999, 1.0), (1009, 7, False, 0.7, 0.8))]
+
+
 def main():
     cases = []
     settings = [dict(top_k=0), dict(top_k=5), dict(top_k=0, temperature=0.6), dict(top_k=0, top_p=0.5),
@@ -96,7 +101,8 @@ def main():
         lines = ",\n".join("  " + json.dumps(case, separators=(",", ":")) for case in cases)
         more = ",\n".join("  " + json.dumps(case, separators=(",", ":")) for case in penalties)
         biases = ",\n".join("  " + json.dumps(case, separators=(",", ":")) for case in BIASES)
-        file.write('{"sampling": [\n' + lines + '\n], "penalties": [\n' + more + '\n], "biases": [\n' + biases + "\n]}\n")
+        typical = ",\n".join("  " + json.dumps(case, separators=(",", ":")) for case in TYPICAL)
+        file.write('{"sampling": [\n' + lines + '\n], "penalties": [\n' + more + '\n], "biases": [\n' + biases + '\n], "typical": [\n' + typical + "\n]}\n")
 
 
 main()

@@ -7,7 +7,11 @@
 
 #include "builder/genesis.h"
 #include "executor/generation/logit_bias.h"
+#include "models/generation/generator.h"
 #include "models/generation/penalties.h"
+#include "models/generation/sampling_entries.h"
+#include "models/generation/typical.h"
+#include "models/zoo.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
 #include "tests/op_harness.h"
@@ -112,6 +116,58 @@ TEST(Sampling, ChoosesAmongWhatTransformersLeaves) {
     ASSERT_EQ(kept.size(), theirs.size());
     for (size_t i = 0; i < kept.size(); ++i) EXPECT_NEAR(kept[i], theirs[i], 2e-6);
   }
+}
+
+TEST(Sampling, TypicalLeavesWhatTransformersLeaves) {
+  for (const json& c : expected()["typical"]) {
+    SCOPED_TRACE(c.dump().substr(0, 80));
+    const int64_t vocab = c["vocab"];
+    const std::vector<float> logits = logits_of(vocab, c["seed"], c["masked"]);
+    std::vector<float> both = logits;
+    both.insert(both.end(), logits.begin(), logits.end());
+    const float temperature = c["temperature"];
+    const auto got = run_graph({{"logits", Tensor::of<float>({2, vocab}, both)},
+                                {"temperature", Tensor::of<float>({2}, {temperature, temperature})},
+                                {"mass", Tensor::of<float>({2}, {c["typical_p"], 1})}},
+                               [](const Inputs& in) {
+                                 return Named{{"y", typical(in[0], in[1], in[2])}};
+                               })
+                         .at("y")
+                         .to_doubles();
+    for (int64_t i = 0; i < vocab; ++i) {
+      const auto at = static_cast<size_t>(i);
+      const auto& kept = c["kept"];
+      const bool is_kept = !kept.is_array() || std::find(kept.begin(), kept.end(), i) != kept.end();
+      EXPECT_EQ(got[at], is_kept ? logits[at] : -std::numeric_limits<float>::infinity()) << i;
+      EXPECT_EQ(got[at + logits.size()], logits[at]) << "a mass of 1 leaves all";
+    }
+  }
+}
+
+// A very small typical_p leaves one token, whatever the seed, and does not concern the text beside it.
+TEST(Sampling, TypicalIsAnOptionOfEachText) {
+  const std::shared_ptr<const Model> model = models::make_model("qwen2", {{"hidden_size", "16"},
+                                                                          {"intermediate_size", "24"},
+                                                                          {"num_hidden_layers", "1"},
+                                                                          {"num_attention_heads", "2"},
+                                                                          {"num_key_value_heads", "1"},
+                                                                          {"vocab_size", "61"},
+                                                                          {"initializer_range", "0.3"},
+                                                                          {"max_position_embeddings", "24"}});
+  const auto texts = [&](int64_t rows, uint64_t seed, double typical_p) {
+    Session session = open_for_generation(models::with_cache(*model, rows, 24), {.threads = 1});
+    GenerateOptions plain = {.max_tokens = 8, .temperature = 1.5, .seed = seed}, other = plain;
+    other.typical_p = typical_p;
+    const std::vector<Request> requests = {{{5, 1, 36}, other}, {{22, 9}, plain}};
+    return Generator(session).generate_all(requests);
+  };
+  const auto alone = texts(1, 1, 1e-6), beside = texts(2, 1, 1e-6), reseeded = texts(1, 2, 1e-6),
+             off = texts(1, 1, 1);
+  EXPECT_EQ(alone[0].tokens, reseeded[0].tokens);
+  EXPECT_NE(alone[1].tokens, reseeded[1].tokens);
+  EXPECT_EQ(alone[1].tokens, off[1].tokens);
+  EXPECT_NE(alone[0].tokens, off[0].tokens);
+  for (const size_t i : {0, 1}) EXPECT_EQ(alone[i].tokens, beside[i].tokens) << i;
 }
 
 TEST(Sampling, PenaltiesAreThoseOfTransformersAndOpenAI) {

@@ -6,6 +6,7 @@ those of beyond(), with more than additions to linear layers.
     python3 tests/models/hugging_face/make_lora.py ADAPTER          prints how far the logits of an adapter that genesis-opt
                                                                     wrote are from qwen2_lora's
     python3 tests/models/hugging_face/make_lora.py --beyond         makes only the adapters of beyond()
+    python3 tests/models/hugging_face/make_lora.py --families NAME...    makes only those of these families
 
 `logits` are those of the last position of a prompt, in f32; `curve` the losses of 20 steps of AdamW on the adapter. The
 layers of the second adapter have different ranks and alphas, given by expressions of which several match a layer; `patterns`
@@ -33,7 +34,8 @@ def tokens(step):
 
 
 # Layers with adapters, in families that have them at other places or of other kinds than Qwen2.
-FAMILIES = {"gemma3": ["q_proj", "v_proj", "up_proj"], "cohere": ["k_proj", "o_proj", "gate_proj"], "starcoder2": ["v_proj", "c_fc", "c_proj"]}
+FAMILIES = {"gemma3": ["q_proj", "v_proj", "up_proj"], "cohere": ["k_proj", "o_proj", "gate_proj"], "starcoder2": ["v_proj", "c_fc", "c_proj"],
+            "phi3": ["qkv_proj", "gate_up_proj", "down_proj"], "glm4": ["k_proj", "gate_up_proj"]}
 
 
 def base(name="qwen2_tied"):
@@ -123,6 +125,10 @@ def main():
         expected = json.loads((HERE / "lora.json").read_text())
         expected["beyond"] = beyond()
         return (HERE / "lora.json").write_text(json.dumps(expected, indent=1) + "\n")
+    if sys.argv[1:2] == ["--families"]:
+        expected = json.loads((HERE / "lora.json").read_text())
+        expected["families"].update({name: of_family(name, FAMILIES[name]) for name in sys.argv[2:]})
+        return (HERE / "lora.json").write_text(json.dumps(expected, indent=1) + "\n")
     torch.manual_seed(3)
     torch.set_num_threads(1)
     config = LoraConfig(r=4, lora_alpha=6, lora_dropout=0.0, target_modules=["q_proj", "v_proj", "down_proj"], task_type="CAUSAL_LM")
@@ -158,4 +164,4 @@ def compare(folder):
 
 
 if __name__ == "__main__":
-    compare(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1] != "--beyond" else main()
+    compare(sys.argv[1]) if len(sys.argv) > 1 and not sys.argv[1].startswith("--") else main()

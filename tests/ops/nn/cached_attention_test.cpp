@@ -1,8 +1,10 @@
 // Tests cached_attention against its formula: the caches with the new token, and the result of attention to them. On
-// a GPU the sizes below use one split of the keys, many splits, and the decomposed form.
+// a GPU the sizes below use one split of the keys, many splits, and the decomposed form. Also tests attention to a cache in 8 bits.
 #include "schema/ops/nn/cached_attention.h"
 
 #include <cmath>
+
+#include "schema/ops/nn/quantized_cache.h"
 
 #include "tests/op_harness.h"
 
@@ -248,6 +250,126 @@ TEST(CachedAttention, AStartOutsideTheCacheIsAnError) {
                     });
         },
         {fmt::format("{}", start), "5"});
+}
+
+// --- a cache in 8 bits
+
+struct EightBits {
+  int64_t batch = 1, queries = 1, heads = 4, key_heads = 2, size = 16, v_size = 16, positions = 9;
+  std::vector<double> lengths = {6};  // one for all texts, or one for each
+  ops::QuantizedAttention op = {};
+};
+
+Refs quantized_reference(const EightBits& s, const Refs& x) {
+  Ref y = ref_zeros({s.batch, s.queries, s.heads, s.v_size});
+  const double scale = s.op.scale != 0 ? s.op.scale : 1 / std::sqrt(static_cast<double>(s.size));
+  for (int64_t at = 0; at < s.batch * s.queries * s.heads; ++at) {
+    const int64_t head = at % s.heads, query = at / s.heads % s.queries, b = at / s.heads / s.queries;
+    const auto length = static_cast<int64_t>(s.lengths[s.lengths.size() == 1 ? 0 : static_cast<size_t>(b)]);
+    const int64_t end = query + length - s.queries + 1;
+    double sum = 0;
+    for (int64_t j = s.op.window ? std::max<int64_t>(0, end - s.op.window) : 0; j < end; ++j) {
+      const int64_t row = (b * s.positions + j) * s.key_heads + head / (s.heads / s.key_heads);
+      double score = 0;
+      for (int64_t d = 0; d < s.size; ++d) score += x[0][at * s.size + d] * x[1][row * s.size + d];
+      const double weight = std::exp(scale * score * x[3][row]);
+      sum += weight;
+      for (int64_t d = 0; d < s.v_size; ++d)
+        y[at * s.v_size + d] += weight * x[2][row * s.v_size + d] * x[4][row];
+    }
+    for (int64_t d = 0; d < s.v_size; ++d) y[at * s.v_size + d] /= sum;
+  }
+  return {y};
+}
+
+void check_quantized(const std::string& name, const EightBits& s) {
+  const auto quants = [&](int64_t size) {
+    return integers({s.batch, s.positions, s.key_heads, size}, -127, 128, DType::i8);
+  };
+  CaseInput scales = constant_real({s.batch, s.positions, s.key_heads, 1}, 0.002, 0.01);
+  scales.keep_dtype = true;
+  check({.name = "quantized_attention_" + name,
+         .inputs = {constant_real({s.batch, s.queries, s.heads, s.size}), quants(s.size), quants(s.v_size),
+                    scales, scales,
+                    s.lengths.size() == 1 ? integer_data({}, s.lengths) : integer_data({s.batch}, s.lengths)},
+         .build =
+             [=](const Inputs& x) {
+               return Outputs{quantized_attention(x[0], {x[1], x[3]}, {x[2], x[4]}, x[5], s.op)};
+             },
+         .reference = [=](const Refs& x) { return quantized_reference(s, x); },
+         .gradient = false,
+         .f64 = false});
+}
+
+TEST(QuantizedCache, Attention) {
+  check_quantized("one_token", {});
+  check_quantized("prompt", {.queries = 5});
+  check_quantized("odd", {.queries = 3, .heads = 3, .key_heads = 3, .size = 10, .v_size = 6});
+  check_quantized("scale_and_window", {.queries = 2, .op = {.scale = 0.3, .window = 3}});
+  check_quantized("texts",
+                  {.batch = 3, .size = 64, .v_size = 64, .positions = 300, .lengths = {1, 300, 140}});
+  check_quantized("prompts", {.batch = 2, .queries = 20, .size = 64, .positions = 150, .lengths = {150, 33}});
+}
+
+// Every quant is at most half a step away from its number, and the largest is 127.
+TEST(QuantizedCache, RoundsRows) {
+  check({.name = "quantize_rows",
+         .inputs = {constant_real({3, 5, 24}, -7, 7)},
+         .build =
+             [](const Inputs& x) {
+               const QuantizedRows rows = quantize_rows(x[0]);
+               return Outputs{rows.quants, rows.scales};
+             },
+         .reference =
+             [](const Refs& x) {
+               Ref quants = x[0], scales = ref_zeros({3, 5, 1});
+               for (int64_t row = 0; row < 15; ++row) {
+                 double most = 0;
+                 for (int64_t i = 0; i < 24; ++i) most = std::max(most, std::abs(x[0][row * 24 + i]));
+                 scales[row] = most / 127;
+                 for (int64_t i = row * 24; i < row * 24 + 24; ++i)
+                   quants[i] = std::nearbyint(x[0][i] / scales[row]);
+               }
+               return Refs{quants, scales};
+             },
+         .gradient = false,
+         .f64 = false});
+}
+
+TEST(QuantizedCache, RoundsExtremeRows) {
+  const float least = std::numeric_limits<float>::denorm_min(), most = std::numeric_limits<float>::max();
+  const auto results = run_graph(
+      {{"x", Tensor::of({4, 2}, std::vector<float>{0, 0, 190 * least, least, most, -most / 4, 1,
+                                                   -std::numeric_limits<float>::infinity()})}},
+      [](const Inputs& x) {
+        const QuantizedRows rows = quantize_rows(x[0]);
+        return std::vector<std::pair<std::string, Value>>{{"quants", rows.quants}, {"scales", rows.scales}};
+      });
+  EXPECT_EQ(results.at("quants").to_doubles(), (std::vector<double>{0, 0, 127, 1, 127, -32, 0, 0}));
+  const std::vector<double> scales = results.at("scales").to_doubles();
+  EXPECT_EQ(scales[0], 0);
+  EXPECT_TRUE(std::isnan(scales[3]));
+}
+
+TEST(QuantizedCache, BadInputIsNamed) {
+  const TensorType q{DType::f32, {1, 1, 2, 8}}, quants{DType::i8, {1, 5, 2, 8}},
+      scales{DType::f32, {1, 5, 2, 1}}, length{DType::i64, {}};
+  const auto fails = [](const std::vector<TensorType>& types, const std::vector<std::string>& parts) {
+    expect_error(
+        [&] {
+          infer_case(types, [](const Inputs& x) {
+            return Outputs{quantized_attention(x[0], {x[1], x[3]}, {x[2], x[4]}, x[5])};
+          });
+        },
+        parts);
+  };
+  fails({{DType::f64, {1, 1, 2, 8}}, quants, quants, scales, scales, length}, {"q must be f32", "f64"});
+  fails({q, q, quants, scales, scales, length}, {"keys must be i8", "f32[1,1,2,8]"});
+  fails({q, quants, quants, scales, {DType::f32, {1, 5, 2, 8}}, length},
+        {"scales of values", "f32[1,5,2,1]"});
+  fails({{DType::f32, {1, 1, 3, 8}}, quants, quants, scales, scales, length},
+        {"3 query heads", "multiple of 2"});
+  fails({q, quants, quants, scales, scales, {DType::i64, {2}}}, {"key_length", "i64[1]", "i64[2]"});
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
+#include "schema/ops/nn/quantized_cache.h"
 #include "schema/ops/nn/rope.h"
 #include "schema/ops/nn/softmax.h"
 #include "schema/ops/nn/swiglu.h"
@@ -32,6 +33,13 @@ CaseInput x23() { return some_numbers({2, 3}); }
 CaseInput at(std::vector<double> values) {
   const auto n = static_cast<int64_t>(values.size());
   return integer_data({n}, std::move(values));
+}
+
+CaseInput quants1214() { return integers({1, 2, 1, 4}, -127, 128, DType::i8); }
+CaseInput scales1211() {
+  CaseInput scales = some_numbers({1, 2, 1, 1});
+  scales.keep_dtype = true;
+  return scales;
 }
 
 // Returns the gradient of the sum of the squares of an output with respect to the first input.
@@ -120,6 +128,23 @@ const Row kLayers[] = {
      [](const Inputs& x) { return cached_attention(x[0], x[1], x[2], x[3], x[4], x[5]); },
      {"nnnn", "............", "............"},
      {{{{0, 1, 1, 4}, {0, 1, 1, 4}, {0, 1, 1, 4}, {0, 3, 1, 4}, {0, 3, 1, 4}, {}}, {"", "", ""}}}},
+    {"quantize_rows",
+     {x23()},
+     [](const Inputs& x) {
+       const QuantizedRows rows = quantize_rows(x[0]);
+       return Outputs{rows.quants, rows.scales};
+     },
+     {"000...", "n."},
+     {{{{0, 3}}, {"", ""}}, {{{2, 0}}, {"", "00"}}}},
+    {"quantized_attention",
+     {x1214(), quants1214(), quants1214(), scales1211(), scales1211(), at({2})},
+     [](const Inputs& x) {
+       return Outputs{quantized_attention(x[0], {x[1], x[3]}, {x[2], x[4]}, x[5])};
+     },
+     {"nnnn...."},
+     {{{{1, 0, 1, 4}, {1, 2, 1, 4}, {1, 2, 1, 4}, {1, 2, 1, 1}, {1, 2, 1, 1}, {1}}, {""}},
+      {{{0, 2, 1, 4}, {0, 2, 1, 4}, {0, 2, 1, 4}, {0, 2, 1, 1}, {0, 2, 1, 1}, {0}}, {""}}},
+     false},
     {"cross_entropy",
      {x23(), at({0, 2})},
      [](const Inputs& x) { return Outputs{cross_entropy(x[0], x[1])}; },

@@ -278,6 +278,24 @@ TEST_F(Generate, StopsAndLogprobsAreTold) {
   expect_usage_error(run({"--prompt", "the", "--stop", ""}), {"--stop"});
 }
 
+// The flag gives the same text as a file whose cache is in 8 bits.
+TEST_F(Generate, ACacheIn8BitsIsAFlagOrOfTheFile) {
+  expect_ok(
+      run_tool("genesis-opt", {tiny("qwen2.genesis"), "--cache-dtype", "q8", "-o", path("q8.genesis")}));
+  const auto tokens = [&](const Words& words) {
+    return expect_json(run_tool(
+        "genesis-run",
+        Words{"generate"} + words + Words{"--json", "--prompt", "the", "--max-tokens", "6"}))["tokens"];
+  };
+  const auto flag = tokens({tiny("qwen2.genesis"), "--cache-dtype", "q8"});
+  EXPECT_EQ(flag.size(), 6u);
+  EXPECT_EQ(tokens({path("q8.genesis")}), flag);
+  EXPECT_EQ(tokens({path("q8.genesis"), "--cache-dtype", "q8", "--draft", "ngram"}), flag);
+  expect_usage_error(run({"--prompt", "a", "--cache-dtype", "q4"}), {"--cache-dtype q4", "q8"});
+  expect_error(run_tool("genesis-opt", {path("q8.genesis"), "--cache-dtype", "q8", "-o", path("x.genesis")}),
+               {"8 bits already"});
+}
+
 TEST_F(Generate, ALongPromptIsAnErrorOrItsEnd) {
   const std::string prompt(100, 'a');
   expect_error(run({"--prompt", prompt + "bcd"}), {"103 tokens", "48"});
@@ -287,9 +305,9 @@ TEST_F(Generate, ALongPromptIsAnErrorOrItsEnd) {
 }
 
 TEST_F(Generate, OptionsOfTheChoiceAreChecked) {
-  for (const Words& words :
-       {Words{"--min-p", "1.5"}, Words{"--min-p", "nan"}, Words{"--repetition-penalty", "0"},
-        Words{"--presence-penalty", "1e9"}, Words{"--prefill-chunk", "12"}, Words{"--prefill-chunk", "0"}})
+  for (const Words& words : {Words{"--min-p", "1.5"}, Words{"--min-p", "nan"}, Words{"--typical-p", "0"},
+                             Words{"--repetition-penalty", "0"}, Words{"--presence-penalty", "1e9"},
+                             Words{"--prefill-chunk", "12"}, Words{"--prefill-chunk", "0"}})
     expect_usage_error(run(Words{"--prompt", "a"} + words), {words[0] + " " + words[1]});
   const auto plain = expect_json(run({"--json", "--prompt", "aaaa"}));
   EXPECT_NE(expect_json(run({"--json", "--prompt", "aaaa", "--frequency-penalty", "50"}))["tokens"],

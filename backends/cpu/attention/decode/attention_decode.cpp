@@ -82,12 +82,12 @@ void softmax_row(const VisibleKeys& visible, int64_t query, int64_t first, int64
   std::fill(scores + (max == kMinusInfinity ? 0 : n), scores + count, 0.0f);
 }
 
-// Calls body(elements, stride) with rows that `readers` query rows will read. If there are several readers, low precision is
-// converted once, into `wide`.
+// Calls body(elements, stride) with rows that `readers` query rows will read. Quants are converted once, into `wide`, and so is
+// low precision if there are several readers.
 template <class Body>
 void with_keys(const HeadRows& rows, int64_t count, int64_t size, int64_t readers, float* wide,
                const Body& body) {
-  if (readers == 1 || rows.dtype == DType::f32)
+  if (rows.dtype == DType::f32 || (readers == 1 && rows.dtype != DType::i8))
     return with_elements(rows, [&](const auto* data) { body(data, rows.stride); });
   load_rows(rows, count, size, 1, wide, size);
   body(static_cast<const float*>(wide), size);

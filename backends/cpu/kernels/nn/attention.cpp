@@ -1,4 +1,4 @@
-// attention and attention_grad on the CPU: splits them into leaf tasks (attention_tasks.h), by shape alone. A forward task takes
+// attention, attention_grad and quantized_attention on the CPU: splits them into leaf tasks (attention_tasks.h), by shape alone. A forward task takes
 // one head and a range of queries, a backward task one key head and a range of keys. Few queries have their own implementation
 // (backends/cpu/attention/decode).
 #include <algorithm>
@@ -163,7 +163,9 @@ std::span<const OpKernel> attention_kernels() {
                                      {"attention", kBlocks},
                                      {"attention", kReferenceAttention},
                                      {"attention_grad", kBackwardBlocks},
-                                     {"attention_grad", kReferenceAttentionGrad}};
+                                     {"attention_grad", kReferenceAttentionGrad},
+                                     {"quantized_attention", decode_attention_implementation()},
+                                     {"quantized_attention", kBlocks}};
   return kernels;
 }
 
