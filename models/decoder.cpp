@@ -65,6 +65,13 @@ Value scores_of(Value q, Value keys, double scale) {
   return cast(products, promote(products.dtype(), DType::f32)) * (scale == 0 ? standard : scale);
 }
 
+// Returns the softmax of scores [batch, heads, query_time, key_time] beside one more score of each head, whose weight is left out.
+Value softmax_with(Value scores, Value sinks) {
+  const Shape shape{scores.dim(0), scores.dim(1), scores.dim(2), 1};
+  const Value column = expand(reshape(cast(sinks, scores.dtype()), {1, scores.dim(1), 1, 1}), shape);
+  return slice(softmax(concat({column, scores}, 3)), 3, 1);
+}
+
 // Returns the places in the cache of `count` new tokens behind `start`: i64[time], or [rows, time].
 Value query_places(Graph& graph, const Dim& count, Value start) {
   return arange(graph, count) + (start.rank() == 0 ? start : unsqueeze(start, 1));
@@ -85,7 +92,9 @@ void add_loss(Model& model, const Decoder& decoder, const std::string& entry,
   const Shape shape = {symbol("batch"), symbol("seq")};
   const Value tokens = g.input("tokens", DType::i64, shape), targets = g.input("targets", DType::i64, shape);
   const Value x = decoder.hidden(tokens, positions_of(g, shape));
-  g.output("loss", cross_entropy(decoder.logits(x, false), targets));
+  const Value extra = decoder.extra_loss ? decoder.extra_loss() : Value();
+  const Value loss = cross_entropy(decoder.logits(x, false), targets);
+  g.output("loss", extra ? loss + extra : loss);
 }
 
 // Returns i64[batch, seq]: for each token, the index of the first token of its segment.
@@ -120,9 +129,9 @@ KeyValueCache::KeyValueCache(const Scope& scope, const CacheSize& size, int64_t 
 Value limited(Value x, double limit) { return limit == 0 ? x : tanh(x / limit) * limit; }
 
 Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& positions, AttentionOptions options,
-                            double score_limit) const {
+                            double score_limit, Value sinks) const {
   options.causal = true;
-  if (score_limit != 0) return attend_within(q, k, v, positions, options, score_limit);
+  if (score_limit != 0 || sinks) return attend_within(q, k, v, positions, options, score_limit, sinks);
   if (!positions.start) return attention(q, k, v, options, {}, {}, positions.first);
   const Value keys = append(keys_, k, positions), values = append(values_, v, positions);
   const Value length = positions.start + dim_value(*q.graph, q.dim(1));
@@ -130,7 +139,7 @@ Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& position
 }
 
 Value KeyValueCache::attend_within(Value q, Value k, Value v, const Positions& positions,
-                                   const AttentionOptions& options, double score_limit) const {
+                                   const AttentionOptions& options, double score_limit, Value sinks) const {
   Graph& graph = *q.graph;
   const Value keys = positions.start ? append(keys_, k, positions) : k,
               values = positions.start ? append(values_, v, positions) : v;
@@ -141,7 +150,7 @@ Value KeyValueCache::attend_within(Value q, Value k, Value v, const Positions& p
       seen_keys(unsqueeze(own, -1), arange(graph, keys.dim(1)), options.window, positions.first);
   const Value masked = where(seen.rank() == 2 ? seen : unsqueeze(seen, 1), limited(scores, score_limit),
                              scalar_like(scores, -1e30));
-  const Value weights = cast(softmax(masked), v.dtype());
+  const Value weights = cast(sinks ? softmax_with(masked, sinks) : softmax(masked), v.dtype());
   return transpose(matmul(weights, transpose(repeated(values, q.dim(2)), 1, 2)), 1, 2);
 }
 

@@ -87,7 +87,20 @@ constexpr Feature kFeatures[] = {{"ministral", "layer_types", "full_attention,fu
                                  {"stablelm_parallel", "partial_rotary_factor", "0.25"},
                                  {"cohere", "logit_scale", "1"},
                                  {"cohere2", "logit_scale", "1"},
-                                 {"cohere2", "layer_types", "full_attention,sliding_attention"}};
+                                 {"cohere2", "layer_types", "full_attention,sliding_attention"},
+                                 {"mixtral", "num_experts_per_tok", "1"},
+                                 {"qwen3_moe", "norm_topk_prob", "false"},
+                                 {"qwen3_moe", "num_experts_per_tok", "2"},
+                                 {"olmoe", "norm_topk_prob", "true"},
+                                 {"glm4_moe", "n_group", "1"},
+                                 {"glm4_moe", "routed_scaling_factor", "1"},
+                                 {"glm4_moe", "norm_topk_prob", "false"},
+                                 {"glm4_moe", "partial_rotary_factor", "1"},
+                                 {"minimax_m2", "partial_rotary_factor", "0.25"},
+                                 {"gpt_oss", "swiglu_alpha", "1"},
+                                 {"gpt_oss", "swiglu_limit", "7"},
+                                 {"gpt_oss", "rope_scaling", "none"},
+                                 {"gpt_oss", "layer_types", "full_attention,sliding_attention"}};
 
 TEST(FamilyFeatures, EachChangesTheLogits) {
   for (const auto& [checkpoint, setting, other] : kFeatures) {

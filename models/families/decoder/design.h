@@ -51,6 +51,42 @@ enum class MlpKind : uint8_t {
   kGelu,    // c_proj(gelu(c_fc(x))), with GELU (tanh)
 };
 
+// The numbers by which a token chooses its experts, and the factors of what these compute.
+enum class RouterScores : uint8_t {
+  kSoftmax,          // softmax over all experts
+  kSoftmaxOfChosen,  // softmax over the chosen experts
+  kSigmoid,          // sigmoid of each expert's number alone
+};
+
+// A mixture of experts in the place of the MLP. The names are those of modules below that of the MLP.
+struct ExpertsDesign {
+  int64_t count = 0;   // number of experts; 0: the layer has an MLP
+  int64_t chosen = 1;  // experts of each token
+  int64_t intermediate_size = 0;
+  RouterScores scores = RouterScores::kSoftmax;
+  bool normalized = false;  // the factors of a token's experts add up to 1 ...
+  double least_sum = 0;     // ... but for this number, which is added to their sum before the division
+  double factor = 1;        // multiplies them last
+  // Experts form groups of equal size, of which a token uses as many: those with the greatest sums of their two best scores.
+  int64_t groups = 1, chosen_groups = 1;
+  const char* choice_bias =
+      nullptr;              // the buffer that is added to the scores for the choice alone; null: none
+  int64_t shared_size = 0;  // intermediate size of an expert that all tokens use; 0: there is none
+  const char* shared = "shared_expert";
+  // The product whose sigmoid multiplies the shared expert's result; null: none.
+  const char* shared_gate = nullptr;
+  bool biases = false;  // the router and the products of experts have biases
+  // Above 0: instead of silu(g) * u experts compute g * sigmoid(gate_slope * g) * (u + 1), for g of at most this limit and u
+  // within it.
+  double limit = 0;
+  double gate_slope = 1;
+  // Factor of the loss that is least if all experts get equally many tokens; 0: no such loss.
+  double balance_loss = 0;
+  const char* module = "mlp";
+  const char* router = "gate";
+  const char *gate = "gate_proj", *up = "up_proj", *down = "down_proj";  // below `experts`
+};
+
 // The design of one layer. A family fixes it, partly by its settings.
 struct LayerDesign {
   NormPlaces norms = kNormsBefore;
@@ -67,9 +103,11 @@ struct LayerDesign {
   double temperature_beta = 0;
   double score_scale = 0;  // factor of attention scores; 0: 1 / sqrt(head size)
   double score_limit = 0;  // scores s become limit * tanh(s / limit); 0: no limit
+  bool sinks = false;      // each head has a score of no token, which lessens the weights of its tokens
   int64_t window = 0;      // number of tokens that attention sees; 0: all
   MlpKind mlp = MlpKind::kSwiGlu;
   bool mlp_biases = false;
+  ExpertsDesign experts = {};
   double residual_scale = 1;  // factor of what mixer and MLP add to the stream
 };
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes families/: GGUF files of the families beside those of make_gguf.py, with the package gguf, and the logits of transformers.
 
-    python3 tests/models/gguf/make_families.py      needs torch, transformers and gguf
+    python3 tests/models/gguf/make_families.py            needs torch, transformers and gguf
+    python3 tests/models/gguf/make_families.py mixtral    makes these alone, and leaves what there is of the others
 
 A file comes from the checkpoint in ../hugging_face with its name, whose matrices are rounded to bf16. Metadata and changes of values are those
 of llama.cpp's converter (conversion/*.py there), written out here: what it does for all models in base_settings(), the rest in FAMILIES.
@@ -143,6 +144,21 @@ def nothing(w, config):
     pass
 
 
+def experts(w, config):
+    w.add_expert_count(config.get("num_local_experts") or config["num_experts"])
+    w.add_expert_used_count(config["num_experts_per_tok"])
+
+
+def mixtral(w, config):
+    llama(w, config)
+    experts(w, config)
+
+
+def qwen3_moe(w, config):
+    experts(w, config)
+    w.add_expert_feed_forward_length(config["moe_intermediate_size"])
+
+
 PAIRS, FROM_ONE = "rows of q and k in pairs", "norms are 1 + w"
 # By name: the architecture, what is written beside base_settings(), changed values, and settings that differ from the checkpoint's.
 FAMILIES = {
@@ -164,6 +180,9 @@ FAMILIES = {
     "cohere": (ARCH.COMMAND_R, cohere, None, {}),
     "cohere2": (ARCH.COHERE2, cohere2, None, {}),
     "smollm3": (ARCH.SMOLLM3, llama, PAIRS, {}),
+    "mixtral": (ARCH.LLAMA, mixtral, PAIRS, {}),
+    "qwen3_moe": (ARCH.QWEN3MOE, qwen3_moe, None, {"decoder_sparse_step": 1}),  # files have experts in all layers
+    "olmoe": (ARCH.OLMOE, experts, None, {}),
 }
 
 
@@ -186,6 +205,12 @@ def add_weights(w, model, config, arch, change):
         if name == "lm_head.weight" and config["tie_word_embeddings"]:
             continue
         weight = changed(name, tensor, change, config).contiguous().numpy()
+        if ".experts." in name:
+            block = f"blk.{name.split('.')[2]}.ffn_"
+            parts = {"gate_exps": weight[:, :weight.shape[1] // 2], "up_exps": weight[:, weight.shape[1] // 2:]}
+            for part, matrices in (parts if "gate_up" in name else {"down_exps": weight}).items():
+                w.add_tensor(f"{block}{part}.weight", gguf.quantize(np.ascontiguousarray(matrices), Type.BF16), raw_dtype=Type.BF16)
+            continue
         new = names.get_name(name, (".weight", ".bias"))
         if weight.ndim > 1 and "norm" not in name:
             w.add_tensor(new, gguf.quantize(weight, Type.BF16), raw_dtype=Type.BF16)
@@ -216,6 +241,7 @@ def open_checkpoint(name, settings):
 
 @torch.no_grad()
 def make(name, arch, settings_of, change, settings):
+    torch.manual_seed(5)  # weights that a setting adds
     model = open_checkpoint(name, settings)
     for weight in model.parameters():
         if weight.dim() > 1:
@@ -234,7 +260,9 @@ def make(name, arch, settings_of, change, settings):
 
 def main():
     (HERE / "families").mkdir(exist_ok=True)
-    expected = {name: make(name, *row) for name, row in FAMILIES.items()}
+    names = sys.argv[1:]
+    expected = json.loads((HERE / "families" / "expected.json").read_text()) if names else {}
+    expected |= {name: make(name, *FAMILIES[name]) for name in names or FAMILIES}
     rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in expected.items())
     (HERE / "families" / "expected.json").write_text("{\n" + rows + "\n}\n")
 

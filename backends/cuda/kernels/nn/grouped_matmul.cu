@@ -9,6 +9,7 @@
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/device/reduce.h"
+#include "backends/cuda/device/warp_scan.h"
 #include "backends/cuda/runtime/launch.h"
 
 namespace genesis::cuda {
@@ -27,36 +28,32 @@ struct Groups {
 };
 
 struct RowTile {
-  int group = -1;  // -1: there is no such tile
-  int64_t first = 0, end = 0;
+  int group;  // -1: there is no such tile
+  int64_t first, end;
 };
 
-// Returns tile `index` of kTile rows at most, counted over all groups. All threads of a warp call it and get the same.
+// Returns tile `index` of kTile rows at most, counted over all groups. All threads of a block call it, once, and get the same.
 __device__ RowTile tile_of(const Groups& groups, int64_t index) {
+  __shared__ RowTile tile;
+  if (threadIdx.x == 0) tile.group = -1;
+  __syncthreads();
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   for (int base = 0; base < groups.count; base += kLanes) {
     const int g = base + lane;
     const int64_t first = g < groups.count ? groups.first(g) : 0, end = g < groups.count ? groups.end(g) : 0;
-    const int64_t tiles = (end - first + kTile - 1) / kTile;
-    int64_t through = tiles;  // tiles of this group and those before it, from `base` on
-    for (int step = 1; step < kLanes; step *= 2) {
-      const int64_t before = __shfl_up_sync(0xffffffffu, through, step);
-      if (lane >= step) through += before;
-    }
-    const bool has = index < through && index >= through - tiles;
-    const unsigned found = __ballot_sync(0xffffffffu, has);
-    if (found) {
-      const int source = __ffs(static_cast<int>(found)) - 1;
+    const int64_t tiles = (end - first + kTile - 1) / kTile, through = warp_running_sum(tiles);
+    if (threadIdx.x < kLanes && index < through && index >= through - tiles) {
       const int64_t at = first + (index - (through - tiles)) * kTile;
-      RowTile tile;
-      tile.group = base + source;
-      tile.first = __shfl_sync(0xffffffffu, at, source);
-      tile.end = min(tile.first + kTile, __shfl_sync(0xffffffffu, end, source));
-      return tile;
+      tile.group = g;
+      tile.first = at;
+      tile.end = min(at + kTile, end);
     }
-    index -= __shfl_sync(0xffffffffu, through, kLanes - 1);
+    const int64_t all = warp_sum(tiles);
+    if (index < all) break;
+    index -= all;
   }
-  return {};
+  __syncthreads();
+  return tile;
 }
 
 // Writes zeros to rows of no group, and reports offsets that cannot be.

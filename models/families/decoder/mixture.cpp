@@ -1,0 +1,167 @@
+#include "models/families/decoder/mixture.h"
+
+#include <limits>
+
+#include "schema/ops/nn/grouped_matmul.h"
+#include "schema/ops/nn/swiglu.h"
+#include "schema/ops/tensor/sort.h"
+
+namespace genesis::models {
+// The pairs of a token and an expert that it chose, sorted by expert.
+struct Mixture::Pairs {
+  Value tokens, experts;  // i64 [pairs]: the token and the expert of each pair
+  Value places;   // i64 [pairs]: the place of pair (token, i), numbered token by token, among the sorted ones
+  Value offsets;  // i64 [experts + 1]: the first pair of each expert
+};
+
+namespace {
+
+// Returns how many numbers of `flat`, i64 [pairs], are below each of 0 to `experts`: i64 [experts + 1].
+Value counts_below(Value flat, int64_t experts) {
+  const Value below = lt(unsqueeze(flat, 0), unsqueeze(arange(*flat.graph, experts + 1), 1));
+  return sum(cast(below, DType::i64), {1});
+}
+
+}  // namespace
+
+Mixture::Pairs Mixture::sorted_by_expert(Value chosen, int64_t experts) {
+  Graph& graph = *chosen.graph;
+  const int64_t each = chosen.dim(1).value();
+  const Value flat = reshape(chosen, {chosen.shape().numel()});
+  const auto [sorted, order] = sort(flat, 0);
+  const Value places = scatter(zeros_like(order), 0, order, arange(graph, flat.dim(0)));
+  return {floordiv(order, scalar_like(order, each)), sorted, places, counts_below(flat, experts)};
+}
+
+Value balance_loss(const std::vector<Routing>& layers) {
+  Value shares, probabilities;
+  double factor = 0, count = 0;
+  for (const Routing& layer : layers) {
+    if (layer.balance_loss == 0) continue;
+    const Value tokens = dim_value(*layer.counts.graph, layer.probabilities.dim(0), DType::f32),
+                share = cast(layer.counts, DType::f32) / tokens, mean_of = mean(layer.probabilities, {0});
+    shares = shares ? shares + share : share;
+    probabilities = probabilities ? probabilities + mean_of : mean_of;
+    factor = layer.balance_loss;
+    ++count;
+  }
+  if (count == 0) return {};
+  const auto experts = static_cast<double>(shares.dim(0).value());
+  return sum(shares * probabilities) * (factor * experts / (count * count));
+}
+
+Mixture::Mixture(const Scope& s, int64_t hidden_size, const ExpertsDesign& design, const init::Init& init,
+                 RoutingLog log)
+    : Module(s),
+      design_(design),
+      router_(s / design.router, hidden_size, design.count, {.bias = design.biases, .init = init}),
+      log_(std::move(log)) {
+  const Scope experts = s / "experts";
+  const Shape in{design.count, design.intermediate_size, hidden_size},
+      out{design.count, hidden_size, design.intermediate_size};
+  gate_ = (experts / design.gate).parameter("weight", in, init);
+  up_ = (experts / design.up).parameter("weight", in, init);
+  down_ = (experts / design.down).parameter("weight", out, init);
+  if (design.biases) {
+    const Shape between{design.count, design.intermediate_size};
+    gate_biases_ = (experts / design.gate).parameter("bias", between, init::zeros());
+    up_biases_ = (experts / design.up).parameter("bias", between, init::zeros());
+    down_biases_ = (experts / design.down).parameter("bias", {design.count, hidden_size}, init::zeros());
+  }
+  if (design.choice_bias) choice_bias_ = s.buffer(design.choice_bias, {design.count});
+  if (design.shared_size == 0) return;
+  shared_ = nn::FeedForwardSwiGLU(s / design.shared, hidden_size, design.shared_size, false, init);
+  if (design.shared_gate)
+    shared_gate_ = nn::Linear(s / design.shared_gate, hidden_size, 1, {.bias = false, .init = init});
+}
+
+// Replaces the scores of experts outside of a token's groups by minus infinity.
+Value Mixture::within_groups(Value scores) const {
+  if (design_.groups == 1) return scores;
+  const Dim tokens = scores.dim(0);
+  const int64_t each = design_.count / design_.groups;
+  const Value grouped = reshape(scores, {tokens, design_.groups, each});
+  const Value of_groups = sum(topk(grouped, std::min<int64_t>(2, each)).values, {2});
+  const Value best = topk(of_groups, design_.chosen_groups).indices;  // [tokens, chosen_groups]
+  const Value is_best = any(eq(unsqueeze(best, 1), unsqueeze(arange(*scores.graph, design_.groups), 1)), {2});
+  const Value kept = where(unsqueeze(is_best, 2), grouped, -std::numeric_limits<double>::infinity());
+  return reshape(kept, {tokens, design_.count});
+}
+
+Value Mixture::normalized(Value factors) const {
+  if (!design_.normalized) return factors;
+  const Value total = sum(factors, {1}, true);
+  return factors / (design_.least_sum == 0 ? total : total + design_.least_sum);
+}
+
+Mixture::Choice Mixture::choose(Value logits) const {
+  if (design_.scores == RouterScores::kSoftmaxOfChosen) {
+    const auto [values, experts] = topk(logits, design_.chosen);
+    return {experts, softmax(values)};
+  }
+  const Value scores = design_.scores == RouterScores::kSigmoid ? sigmoid(logits) : softmax(logits);
+  const Value wanted =
+      within_groups(choice_bias_ ? scores + cast(choice_bias_.in(*logits.graph), scores.dtype()) : scores);
+  const auto [values, experts] = topk(wanted, design_.chosen);
+  const bool are_scores = !choice_bias_;
+  const Value factors = normalized(are_scores ? values : gather(scores, 1, experts));
+  return {experts, design_.factor == 1 ? factors : factors * design_.factor};
+}
+
+// Adds up what the experts of a token computed: pairs [tokens * chosen, hidden] -> [tokens, hidden]. As a product, the sum is computed
+// in f32 and has the dtype of the layer.
+Value Mixture::weigh(Value pairs, Value factors) const {
+  const Dim tokens = factors.dim(0), hidden = pairs.dim(-1);
+  const Value sums =
+      matmul(unsqueeze(cast(factors, pairs.dtype()), 1), reshape(pairs, {tokens, design_.chosen, hidden}));
+  return reshape(sums, {tokens, hidden});
+}
+
+// Multiplies each row with the matrix of its expert.
+Value Mixture::multiply(Value rows, const Parameter& weights, const Parameter& biases,
+                        const Pairs& pairs) const {
+  Graph& graph = *rows.graph;
+  const Value y = grouped_matmul(rows, weights.in(graph), pairs.offsets);
+  if (!biases) return y;
+  const Value own = index_select(biases.in(graph), 0, pairs.experts);
+  return y + (rows.rank() == 3 ? unsqueeze(own, 1) : own);
+}
+
+// A bias of the choice does not count here, as in transformers.
+Routing Mixture::routing_of(Value logits, const Pairs& pairs) const {
+  const Value offsets =
+      choice_bias_
+          ? counts_below(reshape(topk(logits, design_.chosen).indices, {pairs.tokens.dim(0)}), design_.count)
+          : pairs.offsets;
+  return {softmax(logits), slice(offsets, 0, 1) - slice(offsets, 0, 0, design_.count), design_.balance_loss};
+}
+
+Value Mixture::gated(Value gate, Value up) const {
+  if (design_.limit == 0) return swiglu(gate, up);
+  gate = minimum(gate, design_.limit);
+  return gate * sigmoid(gate * design_.gate_slope) * (clamp(up, -design_.limit, design_.limit) + 1);
+}
+
+Value Mixture::forward(Value x) const {
+  const Dim hidden = x.dim(2), tokens = x.dim(0) * x.dim(1);
+  const Value rows = reshape(x, {tokens, hidden});
+  const Value logits =
+      reshape(cast(router_(x, true), promote(x.dtype(), DType::f32)), {tokens, design_.count});
+  const Choice choice = choose(logits);
+  const Pairs pairs = sorted_by_expert(choice.experts, design_.count);
+  if (design_.balance_loss != 0) log_->push_back(routing_of(logits, pairs));
+  // Rows of different texts are rows [1, hidden] of a batch: their number must not choose the order of sums (product_implementations.h).
+  const bool are_alone = x.dim(1) == Dim(1);
+  Value gathered = index_select(rows, 0, pairs.tokens);
+  if (are_alone) gathered = unsqueeze(gathered, 1);
+  const Value between =
+      gated(multiply(gathered, gate_, gate_biases_, pairs), multiply(gathered, up_, up_biases_, pairs));
+  const Value results = multiply(between, down_, down_biases_, pairs);
+  const Value flat = are_alone ? squeeze(results, 1) : results;
+  const Value sums = reshape(weigh(index_select(flat, 0, pairs.places), choice.factors), x.shape());
+  if (!shared_) return sums;
+  const Value shared = (*shared_)(x);
+  return sums + (shared_gate_ ? sigmoid((*shared_gate_)(x)) * shared : shared);
+}
+
+}  // namespace genesis::models
