@@ -120,11 +120,18 @@ Value Positions::length(Graph& graph) const {
   return start ? start + seq : seq;
 }
 
-KeyValueCache::KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size)
+KeyValueCache::KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size,
+                             Kept kept)
     : keys_(scope.cache("k_cache", {size.rows, size.positions, heads, head_size}, scope.dtype(),
-                        CacheLayout{.kind = "keys", .rows_axis = 0, .positions_axis = 1})),
-      values_(scope.cache("v_cache", {size.rows, size.positions, heads, head_size}, scope.dtype(),
-                          CacheLayout{.kind = "values", .rows_axis = 0, .positions_axis = 1})) {}
+                        CacheLayout{.kind = "keys", .rows_axis = 0, .positions_axis = 1})) {
+  if (kept == Kept::kBoth)
+    values_ = scope.cache("v_cache", {size.rows, size.positions, heads, head_size}, scope.dtype(),
+                          CacheLayout{.kind = "values", .rows_axis = 0, .positions_axis = 1});
+}
+
+Value KeyValueCache::appended_values(Value keys, Value v, const Positions& positions) const {
+  return values_ ? append(values_, v, positions) : keys;
+}
 
 Value limited(Value x, double limit) { return limit == 0 ? x : tanh(x / limit) * limit; }
 
@@ -133,7 +140,7 @@ Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& position
   options.causal = true;
   if (score_limit != 0 || sinks) return attend_within(q, k, v, positions, options, score_limit, sinks);
   if (!positions.start) return attention(q, k, v, options, {}, {}, positions.first);
-  const Value keys = append(keys_, k, positions), values = append(values_, v, positions);
+  const Value keys = append(keys_, k, positions), values = appended_values(keys, v, positions);
   const Value length = positions.start + dim_value(*q.graph, q.dim(1));
   return attention(q, keys, values, options, {}, length);
 }
@@ -142,7 +149,7 @@ Value KeyValueCache::attend_within(Value q, Value k, Value v, const Positions& p
                                    const AttentionOptions& options, double score_limit, Value sinks) const {
   Graph& graph = *q.graph;
   const Value keys = positions.start ? append(keys_, k, positions) : k,
-              values = positions.start ? append(values_, v, positions) : v;
+              values = positions.start ? appended_values(keys, v, positions) : v;
   const Value scores = scores_of(q, keys, options.scale);
   const Value own =
       positions.start ? query_places(graph, q.dim(1), positions.start) : arange(graph, q.dim(1));

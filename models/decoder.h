@@ -42,10 +42,13 @@ struct Positions {
   Value length(Graph& graph) const;
 };
 
-// Holds keys and values of the tokens read so far, in two states [rows, positions, heads, head_size].
+// Holds keys and values of the tokens read so far, in two states [rows, positions, heads, head_size], or in one if the values are
+// the keys.
 class KeyValueCache {
  public:
-  KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size);
+  enum class Kept : uint8_t { kBoth, kOne };
+  KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size,
+                Kept kept = Kept::kBoth);
   // Computes causal attention of q [batch, time, heads, head_size]. If `positions.start` is given, appends k and v to the cache
   // and attends to the whole cache. `options` give scale and window; scores s become limit * tanh(s / limit) if `score_limit` is
   // not 0. `sinks` [heads] are scores that take part in the softmax of each query, and have no value.
@@ -57,7 +60,9 @@ class KeyValueCache {
   Value attend_within(Value q, Value k, Value v, const Positions& positions, const AttentionOptions& options,
                       double score_limit, Value sinks) const;
 
-  Parameter keys_, values_;
+  Value appended_values(Value keys, Value v, const Positions& positions) const;
+
+  Parameter keys_, values_;  // without values_ the keys are the values
 };
 
 // Returns limit * tanh(x / limit), or x if the limit is 0.

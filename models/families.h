@@ -86,8 +86,9 @@ struct GgufForm {
   std::string architecture;  // "qwen2"
   // Names are without "qwen2.". The size of the vocabulary, and whether there is a head, are read from the tensors.
   ConfigEntries metadata;
-  std::string blocks;                                  // "model.layers."
-  std::map<std::string, std::string> outside, inside;  // layers outside and inside of the blocks
+  std::string blocks;  // "model.layers."
+  // Layers outside and inside of the blocks. A name with ".weight" or ".bias" is that of a tensor, in the file alone.
+  std::map<std::string, std::string> outside, inside;
   // Ends of names of matrices in the zoo whose heads have their rows in the order 0, h/2, 1, h/2 + 1, ...
   std::vector<std::string> rows_in_pairs = {};
   bool head_is_embedding = false;  // a head in the file must equal the embedding

@@ -36,6 +36,14 @@ std::unique_ptr<Model> make_gpt_oss(const std::string& family, const GptOssConfi
   return make_decoder(family, c, design_of, seed);
 }
 
+std::map<std::string, std::string> gguf_layers() {
+  std::map<std::string, std::string> layers = gguf_experts({.router = "router"});
+  layers.insert({{"attn_sinks.weight", "self_attn.sinks"},
+                 {"post_attention_norm", "post_attention_layernorm"},
+                 {"ffn_norm", ""}});
+  return layers;
+}
+
 bool every_second_slides(SettingsReader&, int64_t layer) { return layer % 2 == 0; }
 
 }  // namespace
@@ -49,31 +57,41 @@ Family gpt_oss_family() {
       .summary =
           "gpt-oss language model: sinks of heads, windows by layer, experts with biases and a clamped GLU",
       .network = make_network(standard, make_gpt_oss),
-      .hugging_face = HuggingFaceForm{
-          .model_type = "gpt_oss",
-          .class_name = "GptOssForCausalLM",
-          .config =
-              joined(decoder_config({.vocab_size = 201088,
-                                     .hidden_size = 2880,
-                                     .intermediate_size = 2880,
-                                     .num_hidden_layers = 36,
-                                     .num_attention_heads = 64,
-                                     .num_key_value_heads = 8,
-                                     .head_dim = 64,
-                                     .max_position_embeddings = 131072,
-                                     .rope_theta = 150000,
-                                     .norm_eps = 1e-5},
-                                    {flag_entry("attention_bias", true), number_entry("swiglu_alpha", 1.702),
-                                     number_entry("swiglu_limit", 7.0),
-                                     ignored_entry({"initial_context_length", "experts_per_token"}),
-                                     layer_windows_entry(128, every_second_slides)}),
-                     experts_entries({"num_local_experts", "num_experts"}, 128, 4, 0.001)),
-          .turned = {
-              {".mlp.experts.gate_up_proj", {".mlp.experts.gate_proj.weight", ".mlp.experts.up_proj.weight"}},
-              {".mlp.experts.gate_up_proj_bias",
-               {".mlp.experts.gate_proj.bias", ".mlp.experts.up_proj.bias"}},
-              {".mlp.experts.down_proj", {".mlp.experts.down_proj.weight"}},
-              {".mlp.experts.down_proj_bias", {".mlp.experts.down_proj.bias"}}}}};
+      .hugging_face =
+          HuggingFaceForm{
+              .model_type = "gpt_oss",
+              .class_name = "GptOssForCausalLM",
+              .config = joined(
+                  decoder_config({.vocab_size = 201088,
+                                  .hidden_size = 2880,
+                                  .intermediate_size = 2880,
+                                  .num_hidden_layers = 36,
+                                  .num_attention_heads = 64,
+                                  .num_key_value_heads = 8,
+                                  .head_dim = 64,
+                                  .max_position_embeddings = 131072,
+                                  .rope_theta = 150000,
+                                  .norm_eps = 1e-5},
+                                 {flag_entry("attention_bias", true), number_entry("swiglu_alpha", 1.702),
+                                  number_entry("swiglu_limit", 7.0),
+                                  ignored_entry({"initial_context_length", "experts_per_token"}),
+                                  layer_windows_entry(128, every_second_slides)}),
+                  experts_entries({"num_local_experts", "num_experts"}, 128, 4, 0.001)),
+              .turned = {{".mlp.experts.gate_up_proj",
+                          {".mlp.experts.gate_proj.weight", ".mlp.experts.up_proj.weight"}},
+                         {".mlp.experts.gate_up_proj_bias",
+                          {".mlp.experts.gate_proj.bias", ".mlp.experts.up_proj.bias"}},
+                         {".mlp.experts.down_proj", {".mlp.experts.down_proj.weight"}},
+                         {".mlp.experts.down_proj_bias", {".mlp.experts.down_proj.bias"}}}},
+      .gguf = decoder_gguf({.architecture = "gpt-oss",
+                            .pre_tokenizer = "gpt-4o",
+                            .windows = GgufWindows{.size = 128, .pattern = 2},
+                            .layers = gguf_layers(),
+                            .more = joined(gguf_experts_entries(false),
+                                           {ignored_entry({"expert_feed_forward_length"}),
+                                            {.settings = {"rope_truncate"}, .read = [](SettingsReader& r) {
+                                               r.set("rope_truncate", false);
+                                             }}})})};
 }
 
 }  // namespace genesis::models

@@ -31,6 +31,12 @@ std::unique_ptr<Model> make_qwen2_moe(const std::string& family, const Qwen2MoeC
   return make_decoder(family, c, design_of, seed);
 }
 
+std::map<std::string, std::string> gguf_layers() {
+  std::map<std::string, std::string> layers = gguf_experts();
+  layers.emplace("ffn_gate_inp_shexp", "mlp.shared_expert_gate");
+  return layers;
+}
+
 }  // namespace
 
 Family qwen2_moe_family() {
@@ -61,6 +67,12 @@ Family qwen2_moe_family() {
                       experts_entries({"num_experts", "num_local_experts"}, 60, 4, 0.001)),
                   sparse_layers_entries()),
               .stacked = stacked_experts()},
+      .gguf = decoder_gguf(
+          {.architecture = "qwen2moe",
+           .pre_tokenizer = "qwen2",
+           .layers = gguf_layers(),
+           .more = joined(gguf_experts_entries(true), {size_entry("expert_shared_feed_forward_length", {},
+                                                                  "shared_expert_intermediate_size")})}),
       .vocabulary = {.pattern = "qwen2", .classes = {"Qwen2Tokenizer", "Qwen2TokenizerFast"}}};
 }
 

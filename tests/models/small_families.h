@@ -32,6 +32,15 @@ inline models::Settings small_settings(const std::string& family) {
                                {"layer_types", "sliding_attention,full_attention"}};
   static const std::map<std::string, models::Settings> own = {
       {"cohere", {{"use_qk_norm", "true"}, {"logit_scale", "0.5"}}},
+      {"deepseek_v3",
+       {{"num_experts", "4"},
+        {"moe_intermediate_size", "32"},
+        {"num_key_value_heads", "4"},
+        {"q_lora_rank", "32"},
+        {"kv_lora_rank", "32"},
+        {"qk_nope_head_dim", "8"},
+        {"qk_rope_head_dim", "4"},
+        {"v_head_dim", "8"}}},
       {"ernie4_5", {{"use_bias", "true"}}},
       {"gemma2", {{"attn_logit_softcapping", "1"}, {"final_logit_softcapping", "2"}}},
       {"gemma3", {{"final_logit_softcapping", "2"}, {"rope_local_base_freq", "50"}}},

@@ -6,6 +6,7 @@
 #include "builder/genesis.h"
 #include "models/config_sizes.h"
 #include "models/families/decoder/attention.h"
+#include "models/families/decoder/latent_attention.h"
 #include "models/families/decoder/mixture.h"
 #include "models/families/decoder/mlp.h"
 #include "models/families/decoder/norm.h"
@@ -20,6 +21,8 @@ using MixerLayer = std::function<Value(Value x, const Positions& positions, Valu
 MixerLayer make_mixer(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
                       const NetworkDesign& network, const init::Init& init) {
   switch (design.mixer) {
+    case MixerKind::kLatentAttention:
+      return LatentAttention(s / "self_attn", c, design, init);
     case MixerKind::kAttention:
       break;
   }

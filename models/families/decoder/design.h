@@ -42,13 +42,22 @@ enum class HeadNorms : uint8_t {
   kWhole,       // over the whole projection
 };
 // The part of a layer that exchanges information between tokens.
-enum class MixerKind : uint8_t { kAttention };
+enum class MixerKind : uint8_t { kAttention, kLatentAttention };
 // The rotation of queries and keys, by which they know the positions of their tokens.
 enum class RotationKind : uint8_t { kNone, kRotary };
 enum class MlpKind : uint8_t {
   kSwiGlu,  // down_proj(silu(gate_proj(x)) * up_proj(x))
   kGeGlu,   // the same with GELU (tanh)
   kGelu,    // c_proj(gelu(c_fc(x))), with GELU (tanh)
+};
+
+// The sizes of latent attention.
+struct LatentDesign {
+  int64_t q_rank = 0;    // of the short vector from which queries are computed; 0: there is none
+  int64_t kv_rank = 0;   // of that from which keys and values are computed, which the cache holds
+  int64_t staying = 0;   // elements of a query that do not rotate ...
+  int64_t rotating = 0;  // ... and those that do; all heads share the keys of these
+  int64_t value = 0;     // elements of a head's result
 };
 
 // The numbers by which a token chooses its experts, and the factors of what these compute.
@@ -107,6 +116,7 @@ struct LayerDesign {
   int64_t window = 0;      // number of tokens that attention sees; 0: all
   MlpKind mlp = MlpKind::kSwiGlu;
   bool mlp_biases = false;
+  LatentDesign latent = {};  // sizes for MixerKind::kLatentAttention
   ExpertsDesign experts = {};
   double residual_scale = 1;  // factor of what mixer and MLP add to the stream
 };

@@ -159,6 +159,17 @@ def qwen3_moe(w, config):
     w.add_expert_feed_forward_length(config["moe_intermediate_size"])
 
 
+def qwen2_moe(w, config):
+    qwen3_moe(w, config)
+    w.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
+
+
+def gpt_oss(w, config):
+    experts(w, config)
+    w.add_sliding_window(config["sliding_window"])
+    w.add_expert_feed_forward_length(config["intermediate_size"])
+
+
 PAIRS, FROM_ONE = "rows of q and k in pairs", "norms are 1 + w"
 # By name: the architecture, what is written beside base_settings(), changed values, and settings that differ from the checkpoint's.
 FAMILIES = {
@@ -183,6 +194,8 @@ FAMILIES = {
     "mixtral": (ARCH.LLAMA, mixtral, PAIRS, {}),
     "qwen3_moe": (ARCH.QWEN3MOE, qwen3_moe, None, {"decoder_sparse_step": 1}),  # files have experts in all layers
     "olmoe": (ARCH.OLMOE, experts, None, {}),
+    "qwen2_moe": (ARCH.QWEN2MOE, qwen2_moe, None, {"mlp_only_layers": []}),
+    "gpt_oss": (ARCH.GPT_OSS, gpt_oss, None, {"swiglu_limit": 7.0}),
 }
 
 
@@ -199,6 +212,22 @@ def changed(name, weight, change, config):
     return weight + 1 if change == FROM_ONE and name.endswith("norm.weight") else weight
 
 
+def add_experts(w, name, weight, in_turns):
+    """Adds gate and up, or down, of all experts; those of gpt-oss are the other way around, gate and up in turns."""
+    kind = "bias" if name.endswith("bias") else "weight"
+    if in_turns:
+        weight = weight.swapaxes(1, 2) if kind == "weight" else weight
+        gate, up = weight[:, ::2], weight[:, 1::2]
+    else:
+        gate, up = weight[:, :weight.shape[1] // 2], weight[:, weight.shape[1] // 2:]
+    for part, matrices in ({"gate": gate, "up": up} if "gate_up" in name else {"down": weight}).items():
+        new, data = f"blk.{name.split('.')[2]}.ffn_{part}_exps.{kind}", np.ascontiguousarray(matrices)
+        if kind == "bias":
+            w.add_tensor(new, data)
+        else:
+            w.add_tensor(new, gguf.quantize(data, Type.BF16), raw_dtype=Type.BF16)
+
+
 def add_weights(w, model, config, arch, change):
     names = gguf.get_tensor_name_map(arch, config["num_hidden_layers"])
     for name, tensor in model.state_dict().items():
@@ -206,12 +235,9 @@ def add_weights(w, model, config, arch, change):
             continue
         weight = changed(name, tensor, change, config).contiguous().numpy()
         if ".experts." in name:
-            block = f"blk.{name.split('.')[2]}.ffn_"
-            parts = {"gate_exps": weight[:, :weight.shape[1] // 2], "up_exps": weight[:, weight.shape[1] // 2:]}
-            for part, matrices in (parts if "gate_up" in name else {"down_exps": weight}).items():
-                w.add_tensor(f"{block}{part}.weight", gguf.quantize(np.ascontiguousarray(matrices), Type.BF16), raw_dtype=Type.BF16)
+            add_experts(w, name, weight, arch == ARCH.GPT_OSS)
             continue
-        new = names.get_name(name, (".weight", ".bias"))
+        new = names.get_name(name, (".weight", ".bias")) + (".weight" if name.endswith("sinks") else "")
         if weight.ndim > 1 and "norm" not in name:
             w.add_tensor(new, gguf.quantize(weight, Type.BF16), raw_dtype=Type.BF16)
         else:

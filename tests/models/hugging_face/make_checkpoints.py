@@ -17,7 +17,7 @@ import torch
 from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config, Gemma2Config,
                           Gemma3TextConfig, Glm4Config, GPT2Config, GraniteConfig, LlamaConfig, Ministral3Config, MinistralConfig,
                           Olmo2Config, Olmo3Config, OlmoConfig, Phi3Config, Qwen2_5_VLConfig, Qwen2Config, Qwen3Config, Qwen3VLConfig, SeedOssConfig,
-                          StableLmConfig, Starcoder2Config, Glm4MoeConfig, GptOssConfig, MiniMaxM2Config, MixtralConfig, OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig)
+                          StableLmConfig, Starcoder2Config, DeepseekV3Config, Glm4MoeConfig, GptOssConfig, MiniMaxM2Config, MixtralConfig, OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig)
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 HERE = Path(__file__).parent
@@ -111,6 +111,14 @@ FAMILIES = {
                                   rope_parameters=dict(ROPE, partial_rotary_factor=0.5)),
     "gpt_oss": GptOssConfig(**WINDOWS, head_dim=8, num_local_experts=4, num_experts_per_tok=2, swiglu_limit=0.5,
                             rope_parameters=scaled("yarn", factor=4.0, original_max_position_embeddings=16, truncate=False)),
+    "deepseek_v3": DeepseekV3Config(**dict(NO_PADDING, num_key_value_heads=4), n_routed_experts=6, num_experts_per_tok=2,
+                                    moe_intermediate_size=8, n_group=3, topk_group=2, first_k_dense_replace=1, q_lora_rank=8, kv_lora_rank=12,
+                                    qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=6, rope_parameters=scaled(
+                                        "yarn", factor=4.0, original_max_position_embeddings=16, mscale=1.0, mscale_all_dim=0.5)),
+    "deepseek_v3_one_query": DeepseekV3Config(**dict(NO_PADDING, num_key_value_heads=4), n_routed_experts=4, num_experts_per_tok=2,
+                                              moe_intermediate_size=8, n_group=1, topk_group=1, first_k_dense_replace=0, q_lora_rank=None,
+                                              kv_lora_rank=12, qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=8,
+                                              rope_interleave=False, rope_parameters=ROPE),
     "cohere2": Cohere2Config(**WINDOWS, logit_scale=0.25, rope_parameters=ROPE),
 }
 
