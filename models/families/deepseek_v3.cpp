@@ -96,7 +96,7 @@ ConfigEntry score_growth_entry() {
 
 Family deepseek_v3_family() {
   DeepseekV3Config standard;
-  standard.moe_intermediate_size = 352;
+  standard.moe_intermediate_size = 256;
   return {
       .name = "deepseek_v3",
       .summary =

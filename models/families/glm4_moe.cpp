@@ -36,7 +36,7 @@ std::unique_ptr<Model> make_glm4_moe(const std::string& family, const Glm4MoeCon
 Family glm4_moe_family() {
   Glm4MoeConfig standard;
   standard.rms_norm_eps = 1e-5;
-  standard.moe_intermediate_size = 352;
+  standard.moe_intermediate_size = 256;
   return {
       .name = "glm4_moe",
       .summary = "GLM-4.5 language model: a part of each head rotates; shared experts beside chosen ones",

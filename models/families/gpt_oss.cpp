@@ -50,6 +50,7 @@ bool every_second_slides(SettingsReader&, int64_t layer) { return layer % 2 == 0
 
 Family gpt_oss_family() {
   GptOssConfig standard;
+  standard.intermediate_size = 256;
   standard.rope_theta = 150000;
   standard.rms_norm_eps = 1e-5;
   return {

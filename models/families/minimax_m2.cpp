@@ -43,6 +43,7 @@ void read_rotary_dim(SettingsReader& r) {
 
 Family minimax_m2_family() {
   MiniMaxM2Config standard;
+  standard.intermediate_size = 256;
   standard.rope_theta = 5e6;
   return {
       .name = "minimax_m2",

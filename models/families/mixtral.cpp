@@ -20,6 +20,7 @@ std::unique_ptr<Model> make_mixtral(const std::string& family, const MixtureConf
 
 Family mixtral_family() {
   MixtureConfig standard;
+  standard.intermediate_size = 256;
   standard.rope_theta = 1e6;
   standard.rms_norm_eps = 1e-5;
   return {.name = "mixtral",

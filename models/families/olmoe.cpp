@@ -26,6 +26,7 @@ std::unique_ptr<Model> make_olmoe(const std::string& family, const OlmoeConfig& 
 
 Family olmoe_family() {
   OlmoeConfig standard;
+  standard.intermediate_size = 256;
   standard.rms_norm_eps = 1e-5;
   standard.router_aux_loss_coef = 0.01;
   return {.name = "olmoe",

@@ -5,7 +5,7 @@ namespace genesis::models {
 namespace {
 
 struct Qwen2MoeConfig : MixtureConfig, SparseLayers {
-  int64_t shared_expert_intermediate_size = 352;
+  int64_t shared_expert_intermediate_size = 256;
   bool norm_topk_prob = false;  // the factors of a token's experts add up to 1
   bool qkv_bias = true;
 
@@ -42,7 +42,7 @@ std::map<std::string, std::string> gguf_layers() {
 Family qwen2_moe_family() {
   Qwen2MoeConfig standard;
   standard.rope_theta = 1e6;
-  standard.moe_intermediate_size = 352;
+  standard.moe_intermediate_size = 256;
   return {
       .name = "qwen2_moe",
       .summary = "Qwen2 language model with experts: as qwen2, with a shared expert beside the chosen ones",

@@ -30,7 +30,7 @@ std::unique_ptr<Model> make_qwen3_moe(const std::string& family, const Qwen3MoeC
 Family qwen3_moe_family() {
   Qwen3MoeConfig standard;
   standard.rope_theta = 1e6;
-  standard.moe_intermediate_size = 352;
+  standard.moe_intermediate_size = 256;
   return {
       .name = "qwen3_moe",
       .summary = "Qwen3 language model with experts: as qwen3, some layers with experts instead of the MLP",

@@ -54,7 +54,7 @@ enum class MlpKind : uint8_t {
 // The sizes of latent attention.
 struct LatentDesign {
   int64_t q_rank = 0;    // of the short vector from which queries are computed; 0: there is none
-  int64_t kv_rank = 0;   // of that from which keys and values are computed, which the cache holds
+  int64_t kv_rank = 0;   // the same for keys and values; the cache holds these vectors
   int64_t staying = 0;   // elements of a query that do not rotate ...
   int64_t rotating = 0;  // ... and those that do; all heads share the keys of these
   int64_t value = 0;     // elements of a head's result
