@@ -44,6 +44,15 @@ std::map<std::string, std::string> gguf_layers() {
   return layers;
 }
 
+// Returns gate and up in turns, and all matrices the other way around.
+std::vector<TurnedWeights> turned_experts() {
+  const auto name = [](const char* end) { return std::string(".mlp.experts.") + end; };
+  return {{name("gate_up_proj"), {name("gate_proj.weight"), name("up_proj.weight")}},
+          {name("gate_up_proj_bias"), {name("gate_proj.bias"), name("up_proj.bias")}},
+          {name("down_proj"), {name("down_proj.weight")}},
+          {name("down_proj_bias"), {name("down_proj.bias")}}};
+}
+
 bool every_second_slides(SettingsReader&, int64_t layer) { return layer % 2 == 0; }
 
 }  // namespace
@@ -78,12 +87,7 @@ Family gpt_oss_family() {
                                   ignored_entry({"initial_context_length", "experts_per_token"}),
                                   layer_windows_entry(128, every_second_slides)}),
                   experts_entries({"num_local_experts", "num_experts"}, 128, 4, 0.001)),
-              .turned = {{".mlp.experts.gate_up_proj",
-                          {".mlp.experts.gate_proj.weight", ".mlp.experts.up_proj.weight"}},
-                         {".mlp.experts.gate_up_proj_bias",
-                          {".mlp.experts.gate_proj.bias", ".mlp.experts.up_proj.bias"}},
-                         {".mlp.experts.down_proj", {".mlp.experts.down_proj.weight"}},
-                         {".mlp.experts.down_proj_bias", {".mlp.experts.down_proj.bias"}}}},
+              .turned = turned_experts()},
       .gguf = decoder_gguf({.architecture = "gpt-oss",
                             .pre_tokenizer = "gpt-4o",
                             .windows = GgufWindows{.size = 128, .pattern = 2},

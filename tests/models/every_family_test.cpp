@@ -97,6 +97,8 @@ TEST_P(FamilyCheckpoint, BalancesExpertsAsTransformersDoes) {
   const double balance = expected["balance"], without = loss({});
   EXPECT_NEAR(loss({{"output_router_logits", "true"}, {"router_aux_loss_coef", "2"}}) - without, 2 * balance,
               2e-5);
+  const double z = expected["z"];
+  EXPECT_NEAR(loss({{"router_z_loss_coef", "2"}}) - without, 2 * z, 2e-5 * (1 + z));
 }
 
 std::vector<std::string> names_of_checkpoints() {

@@ -109,8 +109,8 @@ class DecoderNetwork {
     if (network_.logits_scale != 1) logits = logits * network_.logits_scale;
     return limited(logits, network_.logits_limit);
   }
-  // Returns the loss that balances the experts of the layers that hidden() ran last; empty if there is none.
-  Value extra_loss() const { return balance_loss(*routing_); }
+  // Returns the losses of the routers of the layers that hidden() ran last; empty if there are none.
+  Value extra_loss() const { return router_loss(*routing_); }
   bool depends_on_length() const { return frequencies_.depend_on_length(); }
 
  private:

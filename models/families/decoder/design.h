@@ -53,7 +53,7 @@ enum class MlpKind : uint8_t {
 
 // The sizes of latent attention.
 struct LatentDesign {
-  int64_t q_rank = 0;    // of the short vector from which queries are computed; 0: there is none
+  int64_t q_rank = 0;    // size of the short vector from which queries are computed; 0: there is none
   int64_t kv_rank = 0;   // the same for keys and values; the cache holds these vectors
   int64_t staying = 0;   // elements of a query that do not rotate ...
   int64_t rotating = 0;  // ... and those that do; all heads share the keys of these
@@ -91,6 +91,7 @@ struct ExpertsDesign {
   double gate_slope = 1;
   // Factor of the loss that is least if all experts get equally many tokens; 0: no such loss.
   double balance_loss = 0;
+  double z_loss = 0;  // factor of the loss that keeps the router's numbers small; 0: no such loss
   const char* module = "mlp";
   const char* router = "gate";
   const char *gate = "gate_proj", *up = "up_proj", *down = "down_proj";  // below `experts`

@@ -3,7 +3,7 @@
 namespace genesis::models {
 namespace {
 
-constexpr double kEps = 1e-6;  // of the norms of short vectors, whatever the settings say
+constexpr double kEps = 1e-6;  // epsilon of the norms of short vectors; no setting changes it
 
 }  // namespace
 

@@ -33,21 +33,27 @@ Mixture::Pairs Mixture::sorted_by_expert(Value chosen, int64_t experts) {
   return {floordiv(order, scalar_like(order, each)), sorted, places, counts_below(flat, experts)};
 }
 
-Value balance_loss(const std::vector<Routing>& layers) {
-  Value shares, probabilities;
-  double factor = 0, count = 0;
+namespace {
+
+Value sum_of(Value total, Value more) { return total ? total + more : more; }
+
+}  // namespace
+
+Value router_loss(const std::vector<Routing>& layers) {
+  if (layers.empty()) return {};
+  Value shares, probabilities, squares;
   for (const Routing& layer : layers) {
-    if (layer.balance_loss == 0) continue;
-    const Value tokens = dim_value(*layer.counts.graph, layer.probabilities.dim(0), DType::f32),
-                share = cast(layer.counts, DType::f32) / tokens, mean_of = mean(layer.probabilities, {0});
-    shares = shares ? shares + share : share;
-    probabilities = probabilities ? probabilities + mean_of : mean_of;
-    factor = layer.balance_loss;
-    ++count;
+    const Value tokens = dim_value(*layer.counts.graph, layer.logits.dim(0), DType::f32);
+    shares = sum_of(shares, cast(layer.counts, DType::f32) / tokens);
+    probabilities = sum_of(probabilities, mean(softmax(layer.logits), {0}));
+    squares = sum_of(squares, mean(square(logsumexp(layer.logits, {1}))));
   }
-  if (count == 0) return {};
-  const auto experts = static_cast<double>(shares.dim(0).value());
-  return sum(shares * probabilities) * (factor * experts / (count * count));
+  const auto count = static_cast<double>(layers.size()), experts = static_cast<double>(shares.dim(0).value());
+  const auto& [logits, counts, balance, z] = layers.front();
+  Value loss;
+  if (balance != 0) loss = sum(shares * probabilities) * (balance * experts / (count * count));
+  if (z != 0) loss = sum_of(loss, squares * (z / count));
+  return loss;
 }
 
 Mixture::Mixture(const Scope& s, int64_t hidden_size, const ExpertsDesign& design, const init::Init& init,
@@ -133,7 +139,8 @@ Routing Mixture::routing_of(Value logits, const Pairs& pairs) const {
       choice_bias_
           ? counts_below(reshape(topk(logits, design_.chosen).indices, {pairs.tokens.dim(0)}), design_.count)
           : pairs.offsets;
-  return {softmax(logits), slice(offsets, 0, 1) - slice(offsets, 0, 0, design_.count), design_.balance_loss};
+  return {logits, slice(offsets, 0, 1) - slice(offsets, 0, 0, design_.count), design_.balance_loss,
+          design_.z_loss};
 }
 
 Value Mixture::gated(Value gate, Value up) const {
@@ -149,7 +156,7 @@ Value Mixture::forward(Value x) const {
       reshape(cast(router_(x, true), promote(x.dtype(), DType::f32)), {tokens, design_.count});
   const Choice choice = choose(logits);
   const Pairs pairs = sorted_by_expert(choice.experts, design_.count);
-  if (design_.balance_loss != 0) log_->push_back(routing_of(logits, pairs));
+  if (design_.balance_loss != 0 || design_.z_loss != 0) log_->push_back(routing_of(logits, pairs));
   // Rows of different texts are rows [1, hidden] of a batch: their number must not choose the order of sums (product_implementations.h).
   const bool are_alone = x.dim(1) == Dim(1);
   Value gathered = index_select(rows, 0, pairs.tokens);

@@ -11,18 +11,20 @@
 
 namespace genesis::models {
 
-// The choice of one layer for the tokens of one run, for losses that balance experts.
+// The choice of one layer for the tokens of one run, for losses of routers.
 struct Routing {
-  Value probabilities;  // f32 [tokens, experts]: softmax of the router's numbers
-  Value counts;         // i64 [experts]: tokens that chose the expert
-  double balance_loss;  // factor
+  Value logits;                 // f32 [tokens, experts]: the router's numbers
+  Value counts;                 // i64 [experts]: tokens that chose the expert
+  double balance_loss, z_loss;  // factors
 };
 // The routing of all layers, in their order. Layers add to it; who begins a graph clears it.
 using RoutingLog = std::shared_ptr<std::vector<Routing>>;
 
-// Returns the loss of Switch Transformers over all layers as transformers computes it, f32[]: experts * sum over the experts of the
-// share of pairs, times the mean probability. Empty if no layer has such a loss.
-Value balance_loss(const std::vector<Routing>& layers);
+// Returns the losses of all layers, f32[], times their factors; empty if no layer has one. The loss that balances experts is that of
+// Switch Transformers as transformers computes it: experts * sum over the experts of the share of pairs, times the mean
+// probability. The z-loss is the mean over tokens and layers of the squared logarithm of the router's sum of exponentials (Zoph et
+// al., "ST-MoE", 2022).
+Value router_loss(const std::vector<Routing>& layers);
 
 class Mixture : public nn::Module<Mixture> {
  public:

@@ -12,9 +12,10 @@ namespace genesis::models {
 struct MixtureConfig : DecoderConfig {
   int64_t num_experts = 8;
   int64_t num_experts_per_tok = 2;
-  int64_t moe_intermediate_size = 0;  // of an expert; 0: intermediate_size
+  int64_t moe_intermediate_size = 0;  // size of an expert; 0: intermediate_size
   double router_aux_loss_coef = 0.001;
   bool output_router_logits = false;  // adds the loss that balances experts to the loss of tokens
+  double router_z_loss_coef = 0;      // adds the loss that keeps the router's numbers small
 
   static void fields(auto& self, auto&& visit) {
     DecoderConfig::fields(self, visit);
@@ -23,6 +24,7 @@ struct MixtureConfig : DecoderConfig {
     visit("moe_intermediate_size", self.moe_intermediate_size);
     visit("router_aux_loss_coef", self.router_aux_loss_coef);
     visit("output_router_logits", self.output_router_logits);
+    visit("router_z_loss_coef", self.router_z_loss_coef);
   }
   // Returns experts with these sizes, chosen by a softmax. Throws Error that names the family and the setting if sizes are invalid.
   ExpertsDesign experts(const std::string& family) const;

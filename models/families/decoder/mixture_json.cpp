@@ -46,10 +46,13 @@ ExpertsDesign MixtureConfig::experts(const std::string& family) const {
   check_size(family, "moe_intermediate_size", size);
   if (!(router_aux_loss_coef >= 0))
     fail("{}: router_aux_loss_coef is {}, it must not be negative", family, router_aux_loss_coef);
+  if (!(router_z_loss_coef >= 0))
+    fail("{}: router_z_loss_coef is {}, it must not be negative", family, router_z_loss_coef);
   return {.count = num_experts,
           .chosen = num_experts_per_tok,
           .intermediate_size = size,
-          .balance_loss = output_router_logits ? router_aux_loss_coef : 0};
+          .balance_loss = output_router_logits ? router_aux_loss_coef : 0,
+          .z_loss = router_z_loss_coef};
 }
 
 ExpertsDesign SigmoidRouter::routed(const std::string& family, ExpertsDesign experts) const {
@@ -113,8 +116,11 @@ bool SparseLayers::has_experts(int64_t layer) const {
 
 ConfigEntries experts_entries(const std::vector<std::string>& names, int64_t experts, int64_t chosen,
                               double balance_loss) {
-  return {count_entry(names, experts), size_entry("num_experts_per_tok", chosen),
-          number_entry("router_aux_loss_coef", balance_loss), flag_entry("output_router_logits", false)};
+  return {count_entry(names, experts),
+          size_entry("num_experts_per_tok", chosen),
+          number_entry("router_aux_loss_coef", balance_loss),
+          flag_entry("output_router_logits", false),
+          {.settings = {"router_z_loss_coef"}, .read = [](SettingsReader&) {}, .changes_results = false}};
 }
 
 ConfigEntries sparse_layers_entries() {

@@ -5,7 +5,7 @@
     python3 tests/models/hugging_face/make_checkpoints.py glm4 phi3    makes these alone, and leaves what there is of the others
 
 Weights are random. Logits are those of the last position of one prompt, in f32, and `greedy` are the tokens after it. `losses` are those
-of ten steps of AdamW on other texts; a model that reads images too has none. `balance` is the loss that balances experts. Models with scaled rotations or sliding-window attention also have `long_logits` and `long_greedy`, for a text longer than their training
+of ten steps of AdamW on other texts; a model that reads images too has none. `balance` and `z` are losses of routers. Models with scaled rotations or sliding-window attention also have `long_logits` and `long_greedy`, for a text longer than their training
 length. `rope` has the frequencies that transformers computes for configurations of every kind.
 """
 import json
@@ -178,14 +178,16 @@ def make_family(name, config):
     if is_special(config) or getattr(config, "sliding_window", None):
         expected |= {"long_logits": last_logits(model, LONG), "long_greedy": greedy(model, LONG, 16)}
     if getattr(config, "router_aux_loss_coef", None):
-        expected["balance"] = balance(model)
+        expected |= router_losses(model)
     return expected if hasattr(config, "vision_config") else expected | {"losses": losses(folder)}
 
 
 @torch.no_grad()
-def balance(model):
-    """Returns the loss that balances experts, for the first texts of losses()."""
-    return model(texts(0)[:, :-1], output_router_logits=True).aux_loss.item()
+def router_losses(model):
+    """Returns the loss that balances experts, and the one that keeps the router's numbers small, for the first texts of losses()."""
+    result = model(texts(0)[:, :-1], output_router_logits=True)
+    squares = torch.stack([logits.logsumexp(-1).square().mean() for logits in result.router_logits])
+    return {"balance": result.aux_loss.item(), "z": squares.mean().item()}
 
 
 def texts(step):

@@ -13,7 +13,7 @@
 namespace genesis::cpu {
 namespace {
 
-// As in gemm_dots.cpp: a thread gets a few chunks of the weights, each long enough to be read at full speed.
+// A thread gets a few chunks of the weights, each long enough to be read at full speed; gemm_dots.cpp says more.
 constexpr int64_t kChunkBytes = 32 << 10, kMaxChunkBytes = 512 << 10, kChunksOfThread = 4;
 constexpr int64_t kMaxSums = 4 << 10;  // sums of a chunk, on the stack: half of L1
 constexpr int64_t kMaxColumns = kMaxSums / 8;
