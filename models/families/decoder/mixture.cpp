@@ -10,8 +10,8 @@ namespace genesis::models {
 // The pairs of a token and an expert that it chose, sorted by expert.
 struct Mixture::Pairs {
   Value tokens, experts;  // i64 [pairs]: the token and the expert of each pair
-  Value places;   // i64 [pairs]: the place of pair (token, i), numbered token by token, among the sorted ones
-  Value offsets;  // i64 [experts + 1]: the first pair of each expert
+  Value places;           // i64 [batch, time, chosen]: the place of each pair among the sorted ones
+  Value offsets;          // i64 [experts + 1]: the first pair of each expert
 };
 
 namespace {
@@ -24,13 +24,26 @@ Value counts_below(Value flat, int64_t experts) {
 
 }  // namespace
 
+namespace {
+
+// Returns the number of each element of x [batch, time, n], in their order: i64 [batch, time, n].
+Value numbers_of(Value x) {
+  const int64_t n = x.dim(2).value();
+  const Value ones = cast(x, DType::i64) * 0 + 1;
+  const Value row = cumsum(ones, 0) - 1, column = cumsum(ones, 1) - 1, columns = sum(ones, {1}, true);
+  return (row * columns + column) * n + arange(*x.graph, n);
+}
+
+}  // namespace
+
+// A cache of another size changes the number of rows, and then no reshape may separate axes that were one
+// (passes/core/cache_size.h). So the places get their axes by a look-up.
 Mixture::Pairs Mixture::sorted_by_expert(Value chosen, int64_t experts) {
-  Graph& graph = *chosen.graph;
-  const int64_t each = chosen.dim(1).value();
   const Value flat = reshape(chosen, {chosen.shape().numel()});
   const auto [sorted, order] = sort(flat, 0);
-  const Value places = scatter(zeros_like(order), 0, order, arange(graph, flat.dim(0)));
-  return {floordiv(order, scalar_like(order, each)), sorted, places, counts_below(flat, experts)};
+  const Value places = squeeze(embedding(numbers_of(chosen), unsqueeze(argsort(order, 0), 1)), 3);
+  return {floordiv(order, scalar_like(order, chosen.dim(2).value())), sorted, places,
+          counts_below(flat, experts)};
 }
 
 namespace {
@@ -43,10 +56,12 @@ Value router_loss(const std::vector<Routing>& layers) {
   if (layers.empty()) return {};
   Value shares, probabilities, squares;
   for (const Routing& layer : layers) {
-    const Value tokens = dim_value(*layer.counts.graph, layer.logits.dim(0), DType::f32);
+    Graph& graph = *layer.counts.graph;
+    const Value tokens =
+        dim_value(graph, layer.logits.dim(0), DType::f32) * dim_value(graph, layer.logits.dim(1), DType::f32);
     shares = sum_of(shares, cast(layer.counts, DType::f32) / tokens);
-    probabilities = sum_of(probabilities, mean(softmax(layer.logits), {0}));
-    squares = sum_of(squares, mean(square(logsumexp(layer.logits, {1}))));
+    probabilities = sum_of(probabilities, mean(softmax(layer.logits), {0, 1}));
+    squares = sum_of(squares, mean(square(logsumexp(layer.logits, {2}))));
   }
   const auto count = static_cast<double>(layers.size()), experts = static_cast<double>(shares.dim(0).value());
   const auto& [logits, counts, balance, z] = layers.front();
@@ -84,19 +99,18 @@ Mixture::Mixture(const Scope& s, int64_t hidden_size, const ExpertsDesign& desig
 // Replaces the scores of experts outside of a token's groups by minus infinity.
 Value Mixture::within_groups(Value scores) const {
   if (design_.groups == 1) return scores;
-  const Dim tokens = scores.dim(0);
   const int64_t each = design_.count / design_.groups;
-  const Value grouped = reshape(scores, {tokens, design_.groups, each});
-  const Value of_groups = sum(topk(grouped, std::min<int64_t>(2, each)).values, {2});
-  const Value best = topk(of_groups, design_.chosen_groups).indices;  // [tokens, chosen_groups]
-  const Value is_best = any(eq(unsqueeze(best, 1), unsqueeze(arange(*scores.graph, design_.groups), 1)), {2});
-  const Value kept = where(unsqueeze(is_best, 2), grouped, -std::numeric_limits<double>::infinity());
-  return reshape(kept, {tokens, design_.count});
+  const Value grouped = reshape(scores, {scores.dim(0), scores.dim(1), design_.groups, each});
+  const Value of_groups = sum(topk(grouped, std::min<int64_t>(2, each)).values, {3});
+  const Value best = topk(of_groups, design_.chosen_groups).indices;  // [batch, time, chosen_groups]
+  const Value is_best = any(eq(unsqueeze(best, 2), unsqueeze(arange(*scores.graph, design_.groups), 1)), {3});
+  const Value kept = where(unsqueeze(is_best, 3), grouped, -std::numeric_limits<double>::infinity());
+  return reshape(kept, scores.shape());
 }
 
 Value Mixture::normalized(Value factors) const {
   if (!design_.normalized) return factors;
-  const Value total = sum(factors, {1}, true);
+  const Value total = sum(factors, {2}, true);
   return factors / (design_.least_sum == 0 ? total : total + design_.least_sum);
 }
 
@@ -110,17 +124,14 @@ Mixture::Choice Mixture::choose(Value logits) const {
       within_groups(choice_bias_ ? scores + cast(choice_bias_.in(*logits.graph), scores.dtype()) : scores);
   const auto [values, experts] = topk(wanted, design_.chosen);
   const bool are_scores = !choice_bias_;
-  const Value factors = normalized(are_scores ? values : gather(scores, 1, experts));
+  const Value factors = normalized(are_scores ? values : gather(scores, 2, experts));
   return {experts, design_.factor == 1 ? factors : factors * design_.factor};
 }
 
-// Adds up what the experts of a token computed: pairs [tokens * chosen, hidden] -> [tokens, hidden]. As a product, the sum is computed
-// in f32 and has the dtype of the layer.
+// Adds up what the experts of a token computed: [batch, time, chosen, hidden] -> [batch, time, hidden]. As a product, the sum is
+// computed in f32 and has the dtype of the layer.
 Value Mixture::weigh(Value pairs, Value factors) const {
-  const Dim tokens = factors.dim(0), hidden = pairs.dim(-1);
-  const Value sums =
-      matmul(unsqueeze(cast(factors, pairs.dtype()), 1), reshape(pairs, {tokens, design_.chosen, hidden}));
-  return reshape(sums, {tokens, hidden});
+  return squeeze(matmul(unsqueeze(cast(factors, pairs.dtype()), 2), pairs), 2);
 }
 
 // Multiplies each row with the matrix of its expert.
@@ -150,22 +161,20 @@ Value Mixture::gated(Value gate, Value up) const {
 }
 
 Value Mixture::forward(Value x) const {
-  const Dim hidden = x.dim(2), tokens = x.dim(0) * x.dim(1);
-  const Value rows = reshape(x, {tokens, hidden});
-  const Value logits =
-      reshape(cast(router_(x, true), promote(x.dtype(), DType::f32)), {tokens, design_.count});
+  const Value logits = cast(router_(x, true), promote(x.dtype(), DType::f32));
   const Choice choice = choose(logits);
   const Pairs pairs = sorted_by_expert(choice.experts, design_.count);
   if (design_.balance_loss != 0 || design_.z_loss != 0) log_->push_back(routing_of(logits, pairs));
-  // Rows of different texts are rows [1, hidden] of a batch: their number must not choose the order of sums (product_implementations.h).
+  // Rows of different texts are rows [1, hidden] of a batch: their number must not choose the order of sums
+  // (product_implementations.h).
   const bool are_alone = x.dim(1) == Dim(1);
-  Value gathered = index_select(rows, 0, pairs.tokens);
+  Value gathered = index_select(reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}), 0, pairs.tokens);
   if (are_alone) gathered = unsqueeze(gathered, 1);
   const Value between =
       gated(multiply(gathered, gate_, gate_biases_, pairs), multiply(gathered, up_, up_biases_, pairs));
   const Value results = multiply(between, down_, down_biases_, pairs);
-  const Value flat = are_alone ? squeeze(results, 1) : results;
-  const Value sums = reshape(weigh(index_select(flat, 0, pairs.places), choice.factors), x.shape());
+  const Value sums =
+      weigh(embedding(pairs.places, are_alone ? squeeze(results, 1) : results), choice.factors);
   if (!shared_) return sums;
   const Value shared = (*shared_)(x);
   return sums + (shared_gate_ ? sigmoid((*shared_gate_)(x)) * shared : shared);

@@ -13,7 +13,7 @@ namespace genesis::models {
 
 // The choice of one layer for the tokens of one run, for losses of routers.
 struct Routing {
-  Value logits;                 // f32 [tokens, experts]: the router's numbers
+  Value logits;                 // f32 [batch, time, experts]: the router's numbers
   Value counts;                 // i64 [experts]: tokens that chose the expert
   double balance_loss, z_loss;  // factors
 };
@@ -34,7 +34,7 @@ class Mixture : public nn::Module<Mixture> {
 
  private:
   struct Choice {
-    Value experts, factors;  // [tokens, chosen]; factors are f32
+    Value experts, factors;  // [batch, time, chosen]; factors are f32
   };
   struct Pairs;
   static Pairs sorted_by_expert(Value chosen, int64_t experts);
