@@ -50,6 +50,7 @@ fi
 section "executor"
 bench bench_overhead --json "$out/overhead.json"
 section "a file of 2 GB"
+bench bench_experts --json "$out/experts.json"
 bench bench_open_file --json "$out/open_file.json"
 section "memory of every model"
 bench bench_arena --json "$out/arena.json"

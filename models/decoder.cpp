@@ -65,6 +65,13 @@ Value scores_of(Value q, Value keys, double scale) {
   return cast(products, promote(products.dtype(), DType::f32)) * (scale == 0 ? standard : scale);
 }
 
+// Returns the softmax of scores [batch, heads, query_time, key_time] beside one more score of each head, whose weight is left out.
+Value softmax_with(Value scores, Value sinks) {
+  const Shape shape{scores.dim(0), scores.dim(1), scores.dim(2), 1};
+  const Value column = expand(reshape(cast(sinks, scores.dtype()), {1, scores.dim(1), 1, 1}), shape);
+  return slice(softmax(concat({column, scores}, 3)), 3, 1);
+}
+
 // Returns the places in the cache of `count` new tokens behind `start`: i64[time], or [rows, time].
 Value query_places(Graph& graph, const Dim& count, Value start) {
   return arange(graph, count) + (start.rank() == 0 ? start : unsqueeze(start, 1));
@@ -85,7 +92,9 @@ void add_loss(Model& model, const Decoder& decoder, const std::string& entry,
   const Shape shape = {symbol("batch"), symbol("seq")};
   const Value tokens = g.input("tokens", DType::i64, shape), targets = g.input("targets", DType::i64, shape);
   const Value x = decoder.hidden(tokens, positions_of(g, shape));
-  g.output("loss", cross_entropy(decoder.logits(x, false), targets));
+  const Value extra = decoder.extra_loss ? decoder.extra_loss() : Value();
+  const Value loss = cross_entropy(decoder.logits(x, false), targets);
+  g.output("loss", extra ? loss + extra : loss);
 }
 
 // Returns i64[batch, seq]: for each token, the index of the first token of its segment.
@@ -111,29 +120,36 @@ Value Positions::length(Graph& graph) const {
   return start ? start + seq : seq;
 }
 
-KeyValueCache::KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size)
+KeyValueCache::KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size,
+                             Kept kept)
     : keys_(scope.cache("k_cache", {size.rows, size.positions, heads, head_size}, scope.dtype(),
-                        CacheLayout{.kind = "keys", .rows_axis = 0, .positions_axis = 1})),
-      values_(scope.cache("v_cache", {size.rows, size.positions, heads, head_size}, scope.dtype(),
-                          CacheLayout{.kind = "values", .rows_axis = 0, .positions_axis = 1})) {}
+                        CacheLayout{.kind = "keys", .rows_axis = 0, .positions_axis = 1})) {
+  if (kept == Kept::kBoth)
+    values_ = scope.cache("v_cache", {size.rows, size.positions, heads, head_size}, scope.dtype(),
+                          CacheLayout{.kind = "values", .rows_axis = 0, .positions_axis = 1});
+}
+
+Value KeyValueCache::appended_values(Value keys, Value v, const Positions& positions) const {
+  return values_ ? append(values_, v, positions) : keys;
+}
 
 Value limited(Value x, double limit) { return limit == 0 ? x : tanh(x / limit) * limit; }
 
 Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& positions, AttentionOptions options,
-                            double score_limit) const {
+                            double score_limit, Value sinks) const {
   options.causal = true;
-  if (score_limit != 0) return attend_within(q, k, v, positions, options, score_limit);
+  if (score_limit != 0 || sinks) return attend_within(q, k, v, positions, options, score_limit, sinks);
   if (!positions.start) return attention(q, k, v, options, {}, {}, positions.first);
-  const Value keys = append(keys_, k, positions), values = append(values_, v, positions);
+  const Value keys = append(keys_, k, positions), values = appended_values(keys, v, positions);
   const Value length = positions.start + dim_value(*q.graph, q.dim(1));
   return attention(q, keys, values, options, {}, length);
 }
 
 Value KeyValueCache::attend_within(Value q, Value k, Value v, const Positions& positions,
-                                   const AttentionOptions& options, double score_limit) const {
+                                   const AttentionOptions& options, double score_limit, Value sinks) const {
   Graph& graph = *q.graph;
   const Value keys = positions.start ? append(keys_, k, positions) : k,
-              values = positions.start ? append(values_, v, positions) : v;
+              values = positions.start ? appended_values(keys, v, positions) : v;
   const Value scores = scores_of(q, keys, options.scale);
   const Value own =
       positions.start ? query_places(graph, q.dim(1), positions.start) : arange(graph, q.dim(1));
@@ -141,7 +157,7 @@ Value KeyValueCache::attend_within(Value q, Value k, Value v, const Positions& p
       seen_keys(unsqueeze(own, -1), arange(graph, keys.dim(1)), options.window, positions.first);
   const Value masked = where(seen.rank() == 2 ? seen : unsqueeze(seen, 1), limited(scores, score_limit),
                              scalar_like(scores, -1e30));
-  const Value weights = cast(softmax(masked), v.dtype());
+  const Value weights = cast(sinks ? softmax_with(masked, sinks) : softmax(masked), v.dtype());
   return transpose(matmul(weights, transpose(repeated(values, q.dim(2)), 1, 2)), 1, 2);
 }
 

@@ -42,22 +42,27 @@ struct Positions {
   Value length(Graph& graph) const;
 };
 
-// Holds keys and values of the tokens read so far, in two states [rows, positions, heads, head_size].
+// Holds keys and values of the tokens read so far, in two states [rows, positions, heads, head_size], or in one if the values are
+// the keys.
 class KeyValueCache {
  public:
-  KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size);
+  enum class Kept : uint8_t { kBoth, kOne };
+  KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size,
+                Kept kept = Kept::kBoth);
   // Computes causal attention of q [batch, time, heads, head_size]. If `positions.start` is given, appends k and v to the cache
   // and attends to the whole cache. `options` give scale and window; scores s become limit * tanh(s / limit) if `score_limit` is
-  // not 0.
+  // not 0. `sinks` [heads] are scores that take part in the softmax of each query, and have no value.
   Value attend(Value q, Value k, Value v, const Positions& positions, AttentionOptions options = {},
-               double score_limit = 0) const;
+               double score_limit = 0, Value sinks = {}) const;
 
  private:
-  // Attends with limited scores. The attention op has no limit, so this consists of basic ops.
+  // Attends with limited scores or sinks. The attention op has neither, so this consists of basic ops.
   Value attend_within(Value q, Value k, Value v, const Positions& positions, const AttentionOptions& options,
-                      double score_limit) const;
+                      double score_limit, Value sinks) const;
 
-  Parameter keys_, values_;
+  Value appended_values(Value keys, Value v, const Positions& positions) const;
+
+  Parameter keys_, values_;  // without values_ the keys are the values
 };
 
 // Returns limit * tanh(x / limit), or x if the limit is 0.
@@ -75,6 +80,8 @@ struct Decoder {
   // would tie. A loss passes false and gets logits in the dtype of its computation.
   std::function<Value(Value hidden, bool wide)> logits;
   bool depends_on_length = false;  // RoPE frequencies depend on the length of the whole text
+  // Returns what is added to the loss of the tokens whose features hidden() made last, f32[]; empty: nothing.
+  std::function<Value()> extra_loss = {};
 };
 void add_decoder_entries(Model& model, const Decoder& decoder, int64_t rows_of_cache = 1);
 

@@ -38,6 +38,20 @@ struct FusedWeights {
   std::vector<std::string> parts;  // ".self_attn.q_proj.weight", ...
 };
 
+// Weights of experts, which the zoo's models hold as one tensor, with the experts first, and checkpoints one by one: the tensor
+// LAYER + `whole` has as row i the matrix LAYER + `before` + i + `after`.
+struct StackedWeights {
+  std::string whole;          // ".mlp.experts.gate_proj.weight"
+  std::string before, after;  // ".mlp.experts." and ".gate_proj.weight"
+};
+
+// Weights of experts that checkpoints hold the other way around: for `count` parts, LAYER + `stored` [experts, in, count * out]
+// has at (e, i, count * o + p) what part p has at (e, o, i). Biases have no axis `in`.
+struct TurnedWeights {
+  std::string stored;              // ".mlp.experts.gate_up_proj"
+  std::vector<std::string> parts;  // ".mlp.experts.gate_proj.weight", ...
+};
+
 // The form of a model in transformers. Its tensors have the names of the zoo's.
 struct HuggingFaceForm {
   std::string model_type;         // "qwen2"
@@ -47,6 +61,8 @@ struct HuggingFaceForm {
   std::string embedding = "model.embed_tokens.weight";
   std::vector<std::string> stored_in_out = {};  // ends of names of matrices that are stored as [in, out]
   std::vector<FusedWeights> fused = {};
+  std::vector<StackedWeights> stacked = {};
+  std::vector<TurnedWeights> turned = {};
   // Names of tensors, each with the name of another one that has the same values: they are left out.
   std::vector<std::pair<std::string, std::string>> tied = {};
   // Families with several classes choose one by the settings. The base model is bare: its names lack the prefix, in the checkpoint
@@ -70,8 +86,9 @@ struct GgufForm {
   std::string architecture;  // "qwen2"
   // Names are without "qwen2.". The size of the vocabulary, and whether there is a head, are read from the tensors.
   ConfigEntries metadata;
-  std::string blocks;                                  // "model.layers."
-  std::map<std::string, std::string> outside, inside;  // layers outside and inside of the blocks
+  std::string blocks;  // "model.layers."
+  // Layers outside and inside of the blocks. A name with ".weight" or ".bias" is that of a tensor, in the file alone.
+  std::map<std::string, std::string> outside, inside;
   // Ends of names of matrices in the zoo whose heads have their rows in the order 0, h/2, 1, h/2 + 1, ...
   std::vector<std::string> rows_in_pairs = {};
   bool head_is_embedding = false;  // a head in the file must equal the embedding

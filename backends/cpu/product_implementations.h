@@ -1,5 +1,5 @@
-// Declares the specialized kernel implementations of `linear`, each of which lives in its own folder. kernels/nn/matmul.cpp lists
-// them without including those folders.
+// Declares the specialized kernel implementations of `linear` and `grouped_matmul`, each of which lives in its own folder. kernels/nn/matmul.cpp and
+// grouped_matmul.cpp list them without including those folders.
 #pragma once
 
 #include "backends/kernel.h"
@@ -16,6 +16,8 @@ inline bool rows_are_alone(const Shape& x) {
 
 KernelImpl linear_gemv_implementation();              // gemm/gemv
 KernelImpl linear_quantized_gemv_implementation();    // quantized/quantized_rows_implementation.cpp
+KernelImpl grouped_gemv_implementation();             // gemm/gemv/grouped_rows.cpp
+KernelImpl grouped_quantized_gemv_implementation();   // quantized/grouped_quantized_rows.cpp
 KernelImpl linear_quantized_panels_implementation();  // quantized/quantized_panels_implementation.cpp
 
 }  // namespace genesis::cpu

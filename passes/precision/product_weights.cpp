@@ -3,6 +3,7 @@
 #include "passes/core/analysis.h"
 #include "passes/core/match.h"
 #include "schema/ops/elementwise/cast.h"
+#include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"
 
@@ -14,6 +15,9 @@ std::vector<ValueId> weights_of(const Node& node) {
     return {first, first + static_cast<std::ptrdiff_t>(layer->weights)};
   }
   if (const auto product = match<ops::Matmul>(node); product && product->transpose_b) return {node.inputs[1]};
+  if (const auto groups = match<ops::GroupedMatmul>(node);
+      groups && groups->transpose_weights && !groups->is_quantized())
+    return {node.inputs[1]};
   if (is<ops::LinearCrossEntropy>(node)) return {node.inputs[1]};
   return {};
 }

@@ -8,6 +8,7 @@
 #include "passes/precision/product_weights.h"
 #include "schema/encoding/quantized_formats.h"
 #include "schema/graph/state_storage.h"
+#include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/tensor/index.h"
@@ -17,10 +18,18 @@ namespace {
 
 // Describes how entry points read a state.
 struct ReadAs {
-  bool product = false, head = false, embedding = false;
+  bool product = false, head = false, embedding = false, router = false;
 };
 
-bool is_product(const Node& node) { return is<ops::Linear, ops::Matmul, ops::LinearCrossEntropy>(node); }
+bool is_product(const Node& node) {
+  return is<ops::Linear, ops::Matmul, ops::GroupedMatmul, ops::LinearCrossEntropy>(node);
+}
+
+// Returns true for a layer whose results are not rounded: logits, or the numbers by which tokens choose their experts.
+bool is_wide(const Node& node) {
+  const auto layer = match<ops::Linear>(node);
+  return layer && layer->wide;
+}
 
 // Returns, for each node, whether a product depends on its results.
 std::vector<bool> before_products(const Graph& graph) {
@@ -41,6 +50,7 @@ void add_uses(const Graph& graph, std::map<int32_t, ReadAs>& states) {
       if (const int32_t state = state_behind(graph, weight); state >= 0) {
         states[state].product = true;
         states[state].head |= !before[i];
+        states[state].router |= before[i] && is_wide(node);
       }
     if (is<ops::Embedding>(node))
       if (const int32_t state = state_behind(graph, node.inputs[1]); state >= 0)
@@ -51,6 +61,10 @@ void add_uses(const Graph& graph, std::map<int32_t, ReadAs>& states) {
 // Returns the format for a state with these readers; empty if it stays as it is, with the reason in `why`.
 std::optional<WeightFormat> format_for(const State& state, const ReadAs& read, const QuantizeOptions& options,
                                        std::string& why) {
+  if (read.router) {
+    why = "tokens choose their experts by its products";
+    return std::nullopt;
+  }
   const bool stays_table = read.embedding && !options.embedding, stays_head = read.head && !options.head;
   if (!stays_table && !stays_head)
     return matches_any(options.as_q8, state.name) ? WeightFormat::kQ8 : options.format;
@@ -66,7 +80,7 @@ std::string why_kept(const State& state, const QuantizeOptions& options) {
     return fmt::format("it is no parameter but a {}", name_of(state.role));
   if (state.encoded) return fmt::format("it is kept as {} already", state.encoded.format->name);
   if (matches_any(options.keep, state.name)) return "its name is one of those that stay";
-  if (state.type.shape.rank() != 2) return "it is no matrix";
+  if (state.type.shape.rank() != 2 && state.type.shape.rank() != 3) return "it is no matrix, nor several";
   if (state.type.dtype != DType::f32 && !is_low_precision(state.type.dtype))
     return fmt::format("it is {}", name_of(state.type.dtype));
   return "";

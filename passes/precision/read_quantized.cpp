@@ -12,6 +12,7 @@
 #include "schema/graph/state_storage.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/dequantize.h"
+#include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/tensor/index.h"
 
@@ -125,6 +126,11 @@ class Reader {
         const std::vector<Value> results = emit(*product);
         rewriter_.end_nodes_from();
         rewriter_.replace(node, results);
+      } else if (reads_quantized_groups(node)) {
+        rewriter_.begin_nodes_from({&node});
+        const std::vector<Value> results = emit_groups(node);
+        rewriter_.end_nodes_from();
+        rewriter_.replace(node, results);
       } else {
         for (const ValueId input : node.inputs) need(input);
         rewriter_.copy(node);
@@ -148,6 +154,25 @@ class Reader {
              const auto weight = match<ops::Dequantize>(graph_, id);
              return weight && weight->format == first->format && has_kernel(product, weight);
            });
+  }
+
+  // Returns whether a kernel reads the weights of the node's groups in the format in which they are kept.
+  bool reads_quantized_groups(const Node& node) const {
+    const auto groups = match<ops::GroupedMatmul>(node);
+    if (!groups || !groups->transpose_weights || groups->is_quantized() || !context_.target) return false;
+    const auto weights = match<ops::Dequantize>(graph_, groups.input(1));
+    return weights && runs_natively(context_, op_def<ops::GroupedMatmul>(),
+                                    to_attributes(ops::GroupedMatmul{.weight_format = weights->format}),
+                                    {graph_.type(groups.input(0)), graph_.type(weights.input(0)),
+                                     graph_.type(weights.input(1)), graph_.type(groups.input(2))});
+  }
+  std::vector<Value> emit_groups(const Node& node) {
+    const auto weights = match<ops::Dequantize>(graph_, node.inputs[1]);
+    need(node.inputs[0]);
+    need(node.inputs[2]);
+    return emit_node(ops::GroupedMatmul{.weight_format = weights->format},
+                     {rewriter_.map(node.inputs[0]), rewriter_.map(weights.input(0)),
+                      rewriter_.map(weights.input(1)), rewriter_.map(node.inputs[2])});
   }
 
   // Checks each weight alone: a node with several weights is decomposed into such products if no kernel computes it at once.

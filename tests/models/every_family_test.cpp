@@ -83,6 +83,24 @@ TEST_P(FamilyCheckpoint, DecodesAsInOnePass) {
   expect_near(last(logits, 61), whole, 1e-5);
 }
 
+// The loss that balances experts, over the layers that have some: twice the coefficient adds it twice.
+TEST_P(FamilyCheckpoint, BalancesExpertsAsTransformersDoes) {
+  const json expected = read_json(checkpoints() / "expected.json")["models"][GetParam()];
+  if (!expected.contains("balance")) GTEST_SKIP() << "no such loss";
+  const auto loss = [&](const models::Settings& changes) {
+    models::Settings settings = {{"dtype", "f32"}};
+    for (const auto& [name, value] : changes) settings[name] = value;
+    Session session(std::shared_ptr<const Model>(hf::import_model(checkpoints() / GetParam(), settings)),
+                    {.threads = 1});
+    return session.run("loss", batch(0)).at("loss").item<double>();
+  };
+  const double balance = expected["balance"], without = loss({});
+  EXPECT_NEAR(loss({{"output_router_logits", "true"}, {"router_aux_loss_coef", "2"}}) - without, 2 * balance,
+              2e-5);
+  const double z = expected["z"];
+  EXPECT_NEAR(loss({{"router_z_loss_coef", "2"}}) - without, 2 * z, 2e-5 * (1 + z));
+}
+
 std::vector<std::string> names_of_checkpoints() {
   std::vector<std::string> names;
   const json expected = read_json(checkpoints() / "expected.json");

@@ -89,7 +89,20 @@ constexpr Feature kFeatures[] = {{"ministral", "layer_types", "full_attention,fu
                                  {"stablelm_parallel", "partial_rotary_factor", "0.25"},
                                  {"cohere", "logit_scale", "1"},
                                  {"cohere2", "logit_scale", "1"},
-                                 {"cohere2", "layer_types", "full_attention,sliding_attention"}};
+                                 {"cohere2", "layer_types", "full_attention,sliding_attention"},
+                                 {"mixtral", "num_experts_per_tok", "1"},
+                                 {"qwen3_moe", "norm_topk_prob", "false"},
+                                 {"qwen3_moe", "num_experts_per_tok", "2"},
+                                 {"olmoe", "norm_topk_prob", "true"},
+                                 {"glm4_moe", "topk_group", "1"},
+                                 {"glm4_moe", "routed_scaling_factor", "1"},
+                                 {"glm4_moe", "norm_topk_prob", "false"},
+                                 {"glm4_moe", "partial_rotary_factor", "1"},
+                                 {"minimax_m2", "partial_rotary_factor", "0.25"},
+                                 {"gpt_oss", "swiglu_alpha", "1"},
+                                 {"gpt_oss", "swiglu_limit", "7"},
+                                 {"gpt_oss", "rope_scaling", "none"},
+                                 {"gpt_oss", "layer_types", "full_attention,sliding_attention"}};
 
 TEST(FamilyFeatures, EachChangesTheLogits) {
   for (const auto& [checkpoint, setting, other] : kFeatures) {
@@ -100,6 +113,31 @@ TEST(FamilyFeatures, EachChangesTheLogits) {
     if (setting == std::string("partial_rotary_factor") && checkpoint == std::string("phi3"))
       changes.insert({{"rope_short_factors", "1,1.2"}, {"rope_long_factors", "1.5,3"}});
     EXPECT_GT(difference(logits_of(checkpoint, changes), logits_of(checkpoint, {})), 1e-4);
+  }
+}
+
+// A text that is decoded beside others has the bits that it has alone, whatever experts these choose.
+TEST(FamilyFeatures, RowsOfExpertsHaveTheBitsOfOneRow) {
+  for (const char* name : {"mixtral", "qwen2_moe", "deepseek_v3"}) {
+    SCOPED_TRACE(name);
+    const std::shared_ptr<const Model> model = hf::import_model(checkpoints() / name, {{"dtype", "f32"}});
+    const auto first_row = [&](int64_t rows) {
+      Session session(model, {.threads = 2, .cache = CacheSize{rows, 64}});
+      Tensor logits;
+      for (int64_t at = 0; at < 4; ++at) {
+        std::vector<int64_t> tokens;
+        for (int64_t row = 0; row < rows; ++row) tokens.push_back((at * 7 + row * 13 + 5) % 61);
+        const Tensor positions = Tensor::of<int64_t>({rows}, std::vector<int64_t>(tokens.size(), at));
+        logits =
+            session
+                .run("decode", {{"tokens", Tensor::of<int64_t>({rows, 1}, tokens)}, {"position", positions}})
+                .at("logits");
+      }
+      const std::vector<double> all = logits.to_doubles();
+      return std::vector<double>(all.begin(), all.begin() + 61);
+    };
+    const std::vector<double> alone = first_row(1);
+    for (const int64_t rows : {2, 20}) EXPECT_EQ(first_row(rows), alone) << rows;
   }
 }
 

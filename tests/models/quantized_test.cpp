@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"bitsandbytes_nf4"}, Case{"bitsandbytes_fp4"}, Case{"bitsandbytes_int8"}),
     [](const auto& info) { return info.param.name; });
 
-// No family has experts in MXFP4, so the weights are compared without a model.
+// The fixture has one tensor of experts, so the weights are compared without a model.
 TEST(QuantizedExperts, OfMxfp4AreDecoded) {
   OtherTensors others;
   NamedTensors tensors = read_safetensors(folder_of("mxfp4_experts") / "model.safetensors", &others).tensors;

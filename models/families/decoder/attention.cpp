@@ -22,6 +22,7 @@ SelfAttention::SelfAttention(const Scope& s, const DecoderConfig& c, const Layer
               {.bias = design.output_bias, .init = init}),
       cache_(s, c.cache_size(), c.num_key_value_heads, c.head_size()) {
   add_head_norms(s);
+  if (design.sinks) sinks_ = s.parameter("sinks", {c.num_attention_heads}, init);
 }
 
 void SelfAttention::add_head_norms(const Scope& s) {
@@ -88,7 +89,8 @@ Value SelfAttention::forward(Value x, const Positions& positions, Value frequenc
   if (q_norm_ && design_.head_norms != HeadNorms::kWhole) q = (*q_norm_)(q), k = (*k_norm_)(k);
   const Value heads = cache_.attend(with_temperature(rotated(q, positions, frequencies), positions),
                                     rotated(k, positions, frequencies), v, positions,
-                                    {.scale = scale(), .window = design_.window}, design_.score_limit);
+                                    {.scale = scale(), .window = design_.window}, design_.score_limit,
+                                    sinks_ ? sinks_.in(*x.graph) : Value());
   return o_proj_(reshape(heads, {x.dim(0), x.dim(1), config_.num_attention_heads * config_.head_size()}));
 }
 

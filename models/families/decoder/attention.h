@@ -31,6 +31,7 @@ class SelfAttention : public nn::Module<SelfAttention> {
   NetworkDesign network_;
   nn::Linear q_proj_, k_proj_, v_proj_, o_proj_;
   Norm q_norm_, k_norm_;
+  Parameter sinks_;
   KeyValueCache cache_;
 };
 

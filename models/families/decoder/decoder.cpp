@@ -6,6 +6,8 @@
 #include "builder/genesis.h"
 #include "models/config_sizes.h"
 #include "models/families/decoder/attention.h"
+#include "models/families/decoder/latent_attention.h"
+#include "models/families/decoder/mixture.h"
 #include "models/families/decoder/mlp.h"
 #include "models/families/decoder/norm.h"
 
@@ -19,16 +21,25 @@ using MixerLayer = std::function<Value(Value x, const Positions& positions, Valu
 MixerLayer make_mixer(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
                       const NetworkDesign& network, const init::Init& init) {
   switch (design.mixer) {
+    case MixerKind::kLatentAttention:
+      return LatentAttention(s / "self_attn", c, design, init);
     case MixerKind::kAttention:
       break;
   }
   return SelfAttention(s / "self_attn", c, design, network, init);
 }
 
+nn::Layer make_feed_forward(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
+                            const init::Init& init, const RoutingLog& log) {
+  if (design.experts.count > 0)
+    return Mixture(s / design.experts.module, c.hidden_size, design.experts, init, log);
+  return make_mlp(s / "mlp", c.hidden_size, c.intermediate_size, design, init);
+}
+
 class DecoderLayer : public nn::Module<DecoderLayer> {
  public:
   DecoderLayer(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
-               const NetworkDesign& network, const init::Init& init)
+               const NetworkDesign& network, const init::Init& init, const RoutingLog& log)
       : Module(s),
         is_parallel_(design.norms.parallel),
         residual_scale_(design.residual_scale),
@@ -36,7 +47,7 @@ class DecoderLayer : public nn::Module<DecoderLayer> {
         mixer_(make_mixer(s, c, design, network, init)),
         after_mixer_(norm(c, network, design.norms.after_mixer, s)),
         before_mlp_(norm(c, network, design.norms.before_mlp, s)),
-        mlp_(make_mlp(s / "mlp", c.hidden_size, c.intermediate_size, design, init)),
+        mlp_(make_feed_forward(s, c, design, init, log)),
         after_mlp_(norm(c, network, design.norms.after_mlp, s)) {}
 
   Value forward(Value x, const Positions& positions, Value frequencies) const {
@@ -74,7 +85,7 @@ class DecoderNetwork {
         embed_tokens_(s / "model" / "embed_tokens", c.vocab_size, c.hidden_size, {.init = init}),
         layers_(s / "model" / "layers", c.num_hidden_layers,
                 [&, layer = int64_t{0}](const Scope& scope) mutable {
-                  return DecoderLayer(scope, c, design_of(layer++), network, init);
+                  return DecoderLayer(scope, c, design_of(layer++), network, init, routing_);
                 }),
         norm_(make_norm(s / "model" / "norm", c.hidden_size, network.norm, c.rms_norm_eps)),
         lm_head_(s / "lm_head", c.hidden_size, c.vocab_size,
@@ -86,6 +97,7 @@ class DecoderNetwork {
 
   Value hidden(Value tokens, const Positions& positions) const {
     Graph& graph = *tokens.graph;
+    routing_->clear();
     const Value frequencies = frequencies_.in(graph, [&] { return positions.length(graph); });
     Value x = embed_tokens_(tokens);
     if (network_.embedding_scale != 1) x = x * network_.embedding_scale;
@@ -97,10 +109,13 @@ class DecoderNetwork {
     if (network_.logits_scale != 1) logits = logits * network_.logits_scale;
     return limited(logits, network_.logits_limit);
   }
+  // Returns the losses of the routers of the layers that hidden() ran last; empty if there are none.
+  Value extra_loss() const { return router_loss(*routing_); }
   bool depends_on_length() const { return frequencies_.depend_on_length(); }
 
  private:
   NetworkDesign network_;
+  RoutingLog routing_ = std::make_shared<std::vector<Routing>>();
   nn::Embedding embed_tokens_;
   nn::ModuleList<DecoderLayer> layers_;
   nn::Layer norm_;
@@ -184,7 +199,8 @@ std::unique_ptr<Model> make_decoder(const std::string& family, const DecoderConf
   add_decoder_entries(*model,
                       {.hidden = [&](Value tokens, const Positions& p) { return net.hidden(tokens, p); },
                        .logits = [&](Value hidden, bool wide) { return net.logits(hidden, wide); },
-                       .depends_on_length = net.depends_on_length()},
+                       .depends_on_length = net.depends_on_length(),
+                       .extra_loss = [&] { return net.extra_loss(); }},
                       config.batch);
   return model;
 }

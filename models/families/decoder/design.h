@@ -42,13 +42,59 @@ enum class HeadNorms : uint8_t {
   kWhole,       // over the whole projection
 };
 // The part of a layer that exchanges information between tokens.
-enum class MixerKind : uint8_t { kAttention };
+enum class MixerKind : uint8_t { kAttention, kLatentAttention };
 // The rotation of queries and keys, by which they know the positions of their tokens.
 enum class RotationKind : uint8_t { kNone, kRotary };
 enum class MlpKind : uint8_t {
   kSwiGlu,  // down_proj(silu(gate_proj(x)) * up_proj(x))
   kGeGlu,   // the same with GELU (tanh)
   kGelu,    // c_proj(gelu(c_fc(x))), with GELU (tanh)
+};
+
+// The sizes of latent attention.
+struct LatentDesign {
+  int64_t q_rank = 0;    // size of the short vector from which queries are computed; 0: there is none
+  int64_t kv_rank = 0;   // the same for keys and values; the cache holds these vectors
+  int64_t staying = 0;   // elements of a query that do not rotate ...
+  int64_t rotating = 0;  // ... and those that do; all heads share the keys of these
+  int64_t value = 0;     // elements of a head's result
+};
+
+// The numbers by which a token chooses its experts, and the factors of what these compute.
+enum class RouterScores : uint8_t {
+  kSoftmax,          // softmax over all experts
+  kSoftmaxOfChosen,  // softmax over the chosen experts
+  kSigmoid,          // sigmoid of each expert's number alone
+};
+
+// A mixture of experts in the place of the MLP. The names are those of modules below that of the MLP.
+struct ExpertsDesign {
+  int64_t count = 0;   // number of experts; 0: the layer has an MLP
+  int64_t chosen = 1;  // experts of each token
+  int64_t intermediate_size = 0;
+  RouterScores scores = RouterScores::kSoftmax;
+  bool normalized = false;  // the factors of a token's experts add up to 1 ...
+  double least_sum = 0;     // ... but for this number, which is added to their sum before the division
+  double factor = 1;        // multiplies them last
+  // Experts form groups of equal size, of which a token uses as many: those with the greatest sums of their two best scores.
+  int64_t groups = 1, chosen_groups = 1;
+  const char* choice_bias =
+      nullptr;              // the buffer that is added to the scores for the choice alone; null: none
+  int64_t shared_size = 0;  // intermediate size of an expert that all tokens use; 0: there is none
+  const char* shared = "shared_expert";
+  // The product whose sigmoid multiplies the shared expert's result; null: none.
+  const char* shared_gate = nullptr;
+  bool biases = false;  // the router and the products of experts have biases
+  // Above 0: instead of silu(g) * u experts compute g * sigmoid(gate_slope * g) * (u + 1), for g of at most this limit and u
+  // within it.
+  double limit = 0;
+  double gate_slope = 1;
+  // Factor of the loss that is least if all experts get equally many tokens; 0: no such loss.
+  double balance_loss = 0;
+  double z_loss = 0;  // factor of the loss that keeps the router's numbers small; 0: no such loss
+  const char* module = "mlp";
+  const char* router = "gate";
+  const char *gate = "gate_proj", *up = "up_proj", *down = "down_proj";  // below `experts`
 };
 
 // The design of one layer. A family fixes it, partly by its settings.
@@ -67,9 +113,12 @@ struct LayerDesign {
   double temperature_beta = 0;
   double score_scale = 0;  // factor of attention scores; 0: 1 / sqrt(head size)
   double score_limit = 0;  // scores s become limit * tanh(s / limit); 0: no limit
+  bool sinks = false;      // each head has a score of no token, which lessens the weights of its tokens
   int64_t window = 0;      // number of tokens that attention sees; 0: all
   MlpKind mlp = MlpKind::kSwiGlu;
   bool mlp_biases = false;
+  LatentDesign latent = {};  // sizes for MixerKind::kLatentAttention
+  ExpertsDesign experts = {};
   double residual_scale = 1;  // factor of what mixer and MLP add to the stream
 };
 

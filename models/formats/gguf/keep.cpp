@@ -50,7 +50,7 @@ bool have_numbers(const Row& row, std::span<const f16> scales, DType meant) {
 
 EncodedValues kept(const GgufTensor& tensor, DType meant) {
   const auto* row = std::ranges::find(kRows, tensor.type->name, &Row::type);
-  if (row == std::end(kRows) || tensor.shape.rank() != 2 || tensor.bytes.empty()) return {};
+  if (row == std::end(kRows) || tensor.shape.rank() < 2 || tensor.bytes.empty()) return {};
   const StateFormat& format = quantized_format(row->format, meant);
   const TensorType type{meant, tensor.shape};
   EncodedValues values{&format, {}};

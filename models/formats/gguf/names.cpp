@@ -9,6 +9,7 @@ namespace {
 using Names = std::map<std::string, std::string>;
 
 std::string found(const Names& names, const std::string& layer, const std::string& kind) {
+  if (const auto whole = names.find(layer + kind); whole != names.end()) return whole->second;
   const auto at = names.find(layer);
   return at == names.end() ? "" : at->second + kind;
 }

@@ -14,6 +14,7 @@
 #include "models/formats/hugging_face/fused.h"
 #include "models/formats/hugging_face/import.h"
 #include "models/formats/hugging_face/sentence_modules.h"
+#include "models/formats/hugging_face/stacked.h"
 #include "passes/lora/lora.h"
 #include "schema/core/type_limits.h"
 #include "schema/file/attached_files.h"
@@ -107,6 +108,38 @@ Weight joined_weight(const Model& model, const PartOfFused& fused, DType dtype) 
   return {fused.whole, {{dtype, {rows, parts.front()->type.shape[1]}}, value}};
 }
 
+// Returns a tensor of experts that the model holds as several, the other way around.
+Weight turned_weight(const Model& model, const Turned& turned, DType dtype) {
+  std::vector<const State*> parts;
+  for (const std::string& name : turned.parts) parts.push_back(&model.state(model.find_state(name)));
+  const TensorType type{dtype, turned_type(parts.front()->type, std::ssize(parts)).shape};
+  return {turned.stored, {type, [parts, dtype] {
+                            std::vector<Tensor> values;
+                            for (const State* part : parts) values.push_back(value_of(*part, dtype, false));
+                            return turned_back(values);
+                          }}};
+}
+
+// Adds the matrices of a stack. The stack is decoded once, when the first of them is written, and kept until all are.
+void add_stacked(const State& state, const Stack& stack, DType dtype, std::vector<Weight>& weights) {
+  struct Decoded {
+    Tensor value;
+    int64_t left;
+  };
+  const auto decoded = std::make_shared<Decoded>(Decoded{{}, std::ssize(stack.parts)});
+  std::vector<int64_t> sizes = state.type.shape.sizes();
+  sizes.erase(sizes.begin());
+  for (int64_t i = 0; i < std::ssize(stack.parts); ++i)
+    weights.push_back(
+        {stack.parts[static_cast<size_t>(i)],
+         {{dtype, Shape::of(sizes)}, [&state, dtype, decoded, i, all = std::ssize(stack.parts)] {
+            if (decoded->left == all) decoded->value = value_of(state, dtype, false);
+            Tensor part = matrix_of(decoded->value, i);
+            if (--decoded->left == 0) *decoded = {{}, all};
+            return part;
+          }}});
+}
+
 // Returns the weights with the names and layouts of transformers, in the order of the architecture.
 std::vector<Weight> weights_of(const Model& model, const Model& expected, const Family& family,
                                std::optional<DType> dtype) {
@@ -117,6 +150,15 @@ std::vector<Weight> weights_of(const Model& model, const Model& expected, const 
     const DType as = dtype.value_or(state.type.dtype);
     if (const PartOfFused fused = fused_of(family, row.name); !fused.whole.empty()) {
       if (fused.parts.front() == row.name) weights.push_back(joined_weight(model, fused, as));
+      continue;
+    }
+    const int64_t first_size = row.type.shape.rank() == 3 ? row.type.shape[0].value() : 0;
+    if (const auto stack = stack_of(family, row.name, first_size); stack && first_size > 0) {
+      add_stacked(state, *stack, as, weights);
+      continue;
+    }
+    if (const auto other_way = turned_of(family, row.name)) {
+      if (other_way->parts.front() == row.name) weights.push_back(turned_weight(model, *other_way, as));
       continue;
     }
     const bool turned = is_conv1d(family, row.name, row.type);

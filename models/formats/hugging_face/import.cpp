@@ -11,6 +11,7 @@
 #include "models/formats/hugging_face/quantization_config.h"
 #include "models/formats/hugging_face/quantized/methods.h"
 #include "models/formats/hugging_face/sentence_modules.h"
+#include "models/formats/hugging_face/stacked.h"
 #include "models/formats/hugging_face/text_part.h"
 #include "models/tokenizer/model_files.h"
 #include "schema/file/json_text.h"
@@ -110,6 +111,8 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
         // Shapes are compared with those of the weights before memory is allocated for any of them.
         auto empty = with_context([&] { return make_uninitialized(made); },
                                   [] { return "in the model that config.json says"; });
+        stack_experts(*empty, *made.family, weights);
+        turn_experts(*empty, *made.family, weights);
         add_stand_ins(*empty, *made.family, weights);
         split_fused(*empty, *made.family, weights.tensors);
         leave_out_extra_tensors(*empty, weights, ignored);

@@ -3,6 +3,7 @@
 #include "passes/core/update_inputs.h"
 #include "passes/distribution/sharding/rules.h"
 #include "schema/ops/nn/attention.h"
+#include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
@@ -69,6 +70,22 @@ void list_matmul(RuleContext& context) {
     of_k.once = {2};
   }
   for (Factor* factor : {&of_m, &of_n, &of_k}) context.add(std::move(*factor));
+}
+
+// Operands: x [..., k], weights [groups, n, k] or [groups, k, n], offsets. Every rank has all rows and all groups.
+void list_grouped_matmul(RuleContext& context) {
+  const auto op = context.op<ops::GroupedMatmul>();
+  if (op.is_quantized()) return;
+  const int last = context.result(0).rank() - 1, n = op.transpose_weights ? 1 : 2;
+  context.add({{operand_dim(1, n), result_dim(0, last)}});
+  context.add({{operand_dim(0, last), operand_dim(1, 3 - n)}, {0}});
+}
+
+// Operands: a [..., n], b [..., k], offsets; result [groups, n, k].
+void list_grouped_matmul_grad(RuleContext& context) {
+  const int last = context.operand(0).rank() - 1;
+  context.add({{operand_dim(0, last), result_dim(0, 1)}});
+  context.add({{operand_dim(1, last), result_dim(0, 2)}});
 }
 
 // Lists the two factors of attention: heads, and rows of the batch. A rank with some heads has these heads of the queries, the
@@ -260,6 +277,8 @@ void list_sum_squares(RuleContext& context) {
 constexpr ShardingRule kRules[] = {
     {ops::Linear::info.name, list_linear, linear_of_shard},
     {ops::Matmul::info.name, list_matmul},
+    {ops::GroupedMatmul::info.name, list_grouped_matmul},
+    {ops::GroupedMatmulGrad::info.name, list_grouped_matmul_grad},
     {ops::Attention::info.name, list_attention, attention_of_shard<ops::Attention>},
     {ops::AttentionGrad::info.name, list_attention_grad, attention_of_shard<ops::AttentionGrad>},
     {ops::Rope::info.name, list_rope, rope_of_shard},

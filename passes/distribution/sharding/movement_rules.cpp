@@ -201,6 +201,18 @@ Attributes embedding_grad_of_shard(const RuleShard& shard) {
   return to_attributes(op);
 }
 
+// Operands: x, index. All but the axis may be sharded, and so below, where the operands are x, index and source.
+void list_index_select(RuleContext& context) {
+  for (int dim = 0; dim < context.result(0).rank(); ++dim)
+    if (dim != context.op<ops::IndexSelect>().axis) context.add({{operand_dim(0, dim), result_dim(0, dim)}});
+}
+
+void list_index_add(RuleContext& context) {
+  for (int dim = 0; dim < context.result(0).rank(); ++dim)
+    if (dim != context.op<ops::IndexAdd>().axis)
+      context.add({{operand_dim(0, dim), operand_dim(2, dim), result_dim(0, dim)}});
+}
+
 // Each tensor is reduced by itself.
 void list_all_reduce(RuleContext& context) {
   for (size_t i = 0; i < context.num_operands(); ++i)
@@ -219,6 +231,8 @@ constexpr ShardingRule kRules[] = {
     {ops::DynamicSlice::info.name, list_dynamic_slice},
     {ops::DynamicUpdateSlice::info.name, list_update_slice},
     {ops::Sum::info.name, list_sum},
+    {ops::IndexSelect::info.name, list_index_select},
+    {ops::IndexAdd::info.name, list_index_add},
     {ops::Embedding::info.name, list_embedding, embedding_of_shard},
     {ops::EmbeddingGrad::info.name, list_embedding_grad, embedding_grad_of_shard},
     {ops::AllReduce::info.name, list_all_reduce},

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes families/: GGUF files of the families beside those of make_gguf.py, with the package gguf, and the logits of transformers.
 
-    python3 tests/models/gguf/make_families.py      needs torch, transformers and gguf
+    python3 tests/models/gguf/make_families.py            needs torch, transformers and gguf
+    python3 tests/models/gguf/make_families.py mixtral    makes these alone, and leaves what there is of the others
 
 A file comes from the checkpoint in ../hugging_face with its name, whose matrices are rounded to bf16. Metadata and changes of values are those
 of llama.cpp's converter (conversion/*.py there), written out here: what it does for all models in base_settings(), the rest in FAMILIES.
@@ -143,6 +144,32 @@ def nothing(w, config):
     pass
 
 
+def experts(w, config):
+    w.add_expert_count(config.get("num_local_experts") or config["num_experts"])
+    w.add_expert_used_count(config["num_experts_per_tok"])
+
+
+def mixtral(w, config):
+    llama(w, config)
+    experts(w, config)
+
+
+def qwen3_moe(w, config):
+    experts(w, config)
+    w.add_expert_feed_forward_length(config["moe_intermediate_size"])
+
+
+def qwen2_moe(w, config):
+    qwen3_moe(w, config)
+    w.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
+
+
+def gpt_oss(w, config):
+    experts(w, config)
+    w.add_sliding_window(config["sliding_window"])
+    w.add_expert_feed_forward_length(config["intermediate_size"])
+
+
 PAIRS, FROM_ONE = "rows of q and k in pairs", "norms are 1 + w"
 # By name: the architecture, what is written beside base_settings(), changed values, and settings that differ from the checkpoint's.
 FAMILIES = {
@@ -164,6 +191,11 @@ FAMILIES = {
     "cohere": (ARCH.COMMAND_R, cohere, None, {}),
     "cohere2": (ARCH.COHERE2, cohere2, None, {}),
     "smollm3": (ARCH.SMOLLM3, llama, PAIRS, {}),
+    "mixtral": (ARCH.LLAMA, mixtral, PAIRS, {}),
+    "qwen3_moe": (ARCH.QWEN3MOE, qwen3_moe, None, {"decoder_sparse_step": 1}),  # files have experts in all layers
+    "olmoe": (ARCH.OLMOE, experts, None, {}),
+    "qwen2_moe": (ARCH.QWEN2MOE, qwen2_moe, None, {"mlp_only_layers": []}),
+    "gpt_oss": (ARCH.GPT_OSS, gpt_oss, None, {"swiglu_limit": 7.0}),
 }
 
 
@@ -180,13 +212,32 @@ def changed(name, weight, change, config):
     return weight + 1 if change == FROM_ONE and name.endswith("norm.weight") else weight
 
 
+def add_experts(w, name, weight, in_turns):
+    """Adds gate and up, or down, of all experts; those of gpt-oss are the other way around, gate and up in turns."""
+    kind = "bias" if name.endswith("bias") else "weight"
+    if in_turns:
+        weight = weight.swapaxes(1, 2) if kind == "weight" else weight
+        gate, up = weight[:, ::2], weight[:, 1::2]
+    else:
+        gate, up = weight[:, :weight.shape[1] // 2], weight[:, weight.shape[1] // 2:]
+    for part, matrices in ({"gate": gate, "up": up} if "gate_up" in name else {"down": weight}).items():
+        new, data = f"blk.{name.split('.')[2]}.ffn_{part}_exps.{kind}", np.ascontiguousarray(matrices)
+        if kind == "bias":
+            w.add_tensor(new, data)
+        else:
+            w.add_tensor(new, gguf.quantize(data, Type.BF16), raw_dtype=Type.BF16)
+
+
 def add_weights(w, model, config, arch, change):
     names = gguf.get_tensor_name_map(arch, config["num_hidden_layers"])
     for name, tensor in model.state_dict().items():
         if name == "lm_head.weight" and config["tie_word_embeddings"]:
             continue
         weight = changed(name, tensor, change, config).contiguous().numpy()
-        new = names.get_name(name, (".weight", ".bias"))
+        if ".experts." in name:
+            add_experts(w, name, weight, arch == ARCH.GPT_OSS)
+            continue
+        new = names.get_name(name, (".weight", ".bias")) + (".weight" if name.endswith("sinks") else "")
         if weight.ndim > 1 and "norm" not in name:
             w.add_tensor(new, gguf.quantize(weight, Type.BF16), raw_dtype=Type.BF16)
         else:
@@ -216,6 +267,7 @@ def open_checkpoint(name, settings):
 
 @torch.no_grad()
 def make(name, arch, settings_of, change, settings):
+    torch.manual_seed(5)  # weights that a setting adds
     model = open_checkpoint(name, settings)
     for weight in model.parameters():
         if weight.dim() > 1:
@@ -234,7 +286,9 @@ def make(name, arch, settings_of, change, settings):
 
 def main():
     (HERE / "families").mkdir(exist_ok=True)
-    expected = {name: make(name, *row) for name, row in FAMILIES.items()}
+    names = sys.argv[1:]
+    expected = json.loads((HERE / "families" / "expected.json").read_text()) if names else {}
+    expected |= {name: make(name, *FAMILIES[name]) for name in names or FAMILIES}
     rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in expected.items())
     (HERE / "families" / "expected.json").write_text("{\n" + rows + "\n}\n")
 

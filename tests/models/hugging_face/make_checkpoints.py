@@ -5,7 +5,7 @@
     python3 tests/models/hugging_face/make_checkpoints.py glm4 phi3    makes these alone, and leaves what there is of the others
 
 Weights are random. Logits are those of the last position of one prompt, in f32, and `greedy` are the tokens after it. `losses` are those
-of ten steps of AdamW on other texts; a model that reads images too has none. Models with scaled rotations or sliding-window attention also have `long_logits` and `long_greedy`, for a text longer than their training
+of ten steps of AdamW on other texts; a model that reads images too has none. `balance` and `z` are losses of routers. Models with scaled rotations or sliding-window attention also have `long_logits` and `long_greedy`, for a text longer than their training
 length. `rope` has the frequencies that transformers computes for configurations of every kind.
 """
 import json
@@ -17,7 +17,7 @@ import torch
 from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config, Gemma2Config,
                           Gemma3TextConfig, Glm4Config, GPT2Config, GraniteConfig, LlamaConfig, Ministral3Config, MinistralConfig,
                           Olmo2Config, Olmo3Config, OlmoConfig, Phi3Config, Qwen2_5_VLConfig, Qwen2Config, Qwen3Config, Qwen3VLConfig, SeedOssConfig,
-                          StableLmConfig, Starcoder2Config)
+                          StableLmConfig, Starcoder2Config, DeepseekV3Config, Glm4MoeConfig, GptOssConfig, MiniMaxM2Config, MixtralConfig, OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig)
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 HERE = Path(__file__).parent
@@ -98,6 +98,27 @@ FAMILIES = {
     "stablelm_parallel": StableLmConfig(**WIDE, use_parallel_residual=True,
                                         rope_parameters=dict(ROPE, partial_rotary_factor=0.5)),
     "cohere": CohereConfig(**NO_PADDING, logit_scale=0.25, use_qk_norm=True, rope_parameters=ROPE),
+    "mixtral": MixtralConfig(**NO_PADDING, num_local_experts=4, rope_parameters=ROPE),
+    "qwen2_moe": Qwen2MoeConfig(**NO_PADDING, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=8,
+                                shared_expert_intermediate_size=12, mlp_only_layers=[0], rope_parameters=ROPE),
+    "qwen3_moe": Qwen3MoeConfig(**NO_PADDING, head_dim=8, num_experts=5, num_experts_per_tok=3, moe_intermediate_size=8,
+                                norm_topk_prob=True, decoder_sparse_step=2, rope_parameters=ROPE),
+    "olmoe": OlmoeConfig(**NO_PADDING, num_experts=4, num_experts_per_tok=2, rope_parameters=ROPE),
+    "glm4_moe": Glm4MoeConfig(**NO_PADDING, head_dim=8, n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=8, n_group=3,
+                              topk_group=2, routed_scaling_factor=1.5, use_qk_norm=True, attention_bias=True, n_shared_experts=2,
+                              rope_parameters=dict(ROPE, partial_rotary_factor=0.5)),
+    "minimax_m2": MiniMaxM2Config(**NO_PADDING, head_dim=8, num_local_experts=4, num_experts_per_tok=2,
+                                  rope_parameters=dict(ROPE, partial_rotary_factor=0.5)),
+    "gpt_oss": GptOssConfig(**WINDOWS, head_dim=8, num_local_experts=4, num_experts_per_tok=2, swiglu_limit=0.5,
+                            rope_parameters=scaled("yarn", factor=4.0, original_max_position_embeddings=16, truncate=False)),
+    "deepseek_v3": DeepseekV3Config(**dict(NO_PADDING, num_key_value_heads=4), n_routed_experts=6, num_experts_per_tok=2,
+                                    moe_intermediate_size=8, n_group=3, topk_group=2, first_k_dense_replace=1, q_lora_rank=8, kv_lora_rank=12,
+                                    qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=6, rope_parameters=scaled(
+                                        "yarn", factor=4.0, original_max_position_embeddings=16, mscale=1.0, mscale_all_dim=0.5)),
+    "deepseek_v3_one_query": DeepseekV3Config(**dict(NO_PADDING, num_key_value_heads=4), n_routed_experts=4, num_experts_per_tok=2,
+                                              moe_intermediate_size=8, n_group=1, topk_group=1, first_k_dense_replace=0, q_lora_rank=None,
+                                              kv_lora_rank=12, qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=8,
+                                              rope_interleave=False, rope_parameters=ROPE),
     "cohere2": Cohere2Config(**WINDOWS, logit_scale=0.25, rope_parameters=ROPE),
 }
 
@@ -146,6 +167,9 @@ def make_family(name, config):
         for key, weight in model.named_parameters():
             is_near_one = "norm" in key and key.endswith(".weight") and not from_one
             weight.copy_(torch.randn_like(weight) * 0.3 + (1 if is_near_one else 0))
+        for key, buffer in model.named_buffers():
+            if key.endswith("e_score_correction_bias"):
+                buffer.copy_(torch.randn_like(buffer) * 0.3)
     folder = HERE / name
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder)
@@ -153,7 +177,22 @@ def make_family(name, config):
     expected = {"logits": last_logits(model, PROMPT), "greedy": greedy(model, PROMPT, 32)}
     if is_special(config) or getattr(config, "sliding_window", None):
         expected |= {"long_logits": last_logits(model, LONG), "long_greedy": greedy(model, LONG, 16)}
+    if getattr(config, "router_aux_loss_coef", None):
+        expected |= router_losses(model)
     return expected if hasattr(config, "vision_config") else expected | {"losses": losses(folder)}
+
+
+@torch.no_grad()
+def router_losses(model):
+    """Returns the loss that balances experts, and the one that keeps the router's numbers small, for the first texts of losses()."""
+    result = model(texts(0)[:, :-1], output_router_logits=True)
+    squares = torch.stack([logits.logsumexp(-1).square().mean() for logits in result.router_logits])
+    return {"balance": result.aux_loss.item(), "z": squares.mean().item()}
+
+
+def texts(step):
+    i = torch.arange(2 * 17).reshape(2, 17)
+    return (i * 7 + (i // 3) * 5 + step * 11) % 61
 
 
 def losses(folder):
@@ -162,8 +201,7 @@ def losses(folder):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1e-4, weight_decay=0.1)
     curve = []
     for step in range(10):
-        i = torch.arange(2 * 17).reshape(2, 17)
-        ids = (i * 7 + (i // 3) * 5 + step * 11) % 61
+        ids = texts(step)
         loss = torch.nn.functional.cross_entropy(model(ids[:, :-1]).logits.flatten(0, 1), ids[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()

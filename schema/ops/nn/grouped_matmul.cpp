@@ -1,0 +1,115 @@
+#include "schema/ops/nn/grouped_matmul.h"
+
+#include <algorithm>
+
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/gradient.h"
+#include "schema/ops/nn/dequantize.h"
+
+namespace genesis {
+namespace ops {
+namespace {
+
+void check_offsets(std::string_view op, const TensorType& offsets, const Dim* groups) {
+  if (offsets.dtype != DType::i64 || offsets.shape.rank() != 1)
+    fail("{}: offsets must be i64[groups + 1], got {}", op, offsets.to_string());
+  if (groups && !(offsets.shape[0] == *groups + 1))
+    fail("{}: offsets must have one number more than there are groups, {}, got {}", op, groups->to_string(),
+         offsets.to_string());
+}
+
+// Returns the type of the weights; quantized ones count as having x's dtype.
+TensorType weights_type(const GroupedMatmul& op, Types in) {
+  if (!op.is_quantized()) return in[1];
+  if (!op.transpose_weights) fail("grouped_matmul: quantized weights must be [groups, n, k]");
+  const std::vector<TensorType> parts = {in[1], in[2]};
+  return Dequantize{op.weight_format, in[0].dtype}.infer(parts)[0];
+}
+
+}  // namespace
+
+std::vector<TensorType> GroupedMatmul::infer(Types in) const {
+  if (in.size() != (is_quantized() ? 4 : 3))
+    fail("grouped_matmul with these attributes takes {} inputs, got {}", is_quantized() ? 4 : 3, in.size());
+  const TensorType &x = in[0], weights = weights_type(*this, in);
+  if (!is_float(x.dtype) || x.dtype != weights.dtype)
+    fail("grouped_matmul: x and weights must be of one floating-point dtype, got {} and {}", x.to_string(),
+         weights.to_string());
+  if (weights.shape.rank() != 3)
+    fail("grouped_matmul: weights must have three axes, the first of them groups, got {}",
+         weights.to_string());
+  const Dim k = weights.shape[transpose_weights ? 2 : 1], n = weights.shape[transpose_weights ? 1 : 2];
+  if (x.shape.rank() < 2 || !(x.shape[x.shape.rank() - 1] == k))
+    fail("grouped_matmul: x {} does not fit weights {}: it must be [..., {}]", x.to_string(),
+         weights.to_string(), k.to_string());
+  const Dim groups = weights.shape[0];
+  check_offsets("grouped_matmul", in.back(), &groups);
+  Shape shape = x.shape;
+  shape[shape.rank() - 1] = n;
+  return {{x.dtype, shape}};
+}
+
+// Groups without rows are not read.
+Cost GroupedMatmul::cost(Types in, Types out) const {
+  const double rows = row_count(in[0]), groups = static_cast<double>(axis_size(in[1], 0));
+  const double weights = bytes_moved(in.subspan(1, in.size() - 2), {});
+  const std::vector<TensorType> x = {in[0], in.back()};
+  return {.bytes = bytes_moved(x, out) + (groups > 0 ? weights * std::min(1.0, rows / groups) : 0),
+          .flops = product_flops(out[0], static_cast<int64_t>(row_length(in[0]))),
+          .depends_on_data = true};
+}
+
+double GroupedMatmul::sum_length(Types in, Types) const { return row_length(in[0]); }
+
+void GroupedMatmul::grad(GradientContext& g) const {
+  const int last = g.num_inputs() - 1;
+  const Value x = g.input(0), offsets = g.input(last), dy = g.dy();
+  if (is_quantized()) fail("grouped_matmul with quantized weights has no gradient: they are not trained");
+  if (g.wants(0)) g.set(0, grouped_matmul(dy, g.input(1), offsets, !transpose_weights));
+  if (g.wants(1))
+    g.set(1, emit(GroupedMatmulGrad{}, transpose_weights ? std::vector<Value>{dy, x, offsets}
+                                                         : std::vector<Value>{x, dy, offsets}));
+}
+
+std::vector<TensorType> GroupedMatmulGrad::infer(Types in) const {
+  const Shape &a = in[0].shape, &b = in[1].shape;
+  if (!is_float(in[0].dtype) || in[0].dtype != in[1].dtype || a.rank() < 2 || a.rank() != b.rank())
+    fail(
+        "grouped_matmul_grad: a and b must be of one floating-point dtype and have the same rows, got {} and "
+        "{}",
+        in[0].to_string(), in[1].to_string());
+  for (int axis = 0; axis + 1 < a.rank(); ++axis)
+    if (!(a[axis] == b[axis]))
+      fail("grouped_matmul_grad: {} and {} must have the same rows", in[0].to_string(), in[1].to_string());
+  check_offsets("grouped_matmul_grad", in[2], nullptr);
+  if (!in[2].shape[0].is_constant() || in[2].shape[0].value() < 1)
+    fail("grouped_matmul_grad: the number of groups must be known, got offsets {}", in[2].to_string());
+  return {{in[0].dtype, {in[2].shape[0].value() - 1, a[a.rank() - 1], b[b.rank() - 1]}}};
+}
+
+Cost GroupedMatmulGrad::cost(Types in, Types out) const {
+  return {.bytes = bytes_moved(in, out),
+          .flops = 2 * row_count(in[0]) * row_length(in[0]) * row_length(in[1]),
+          .depends_on_data = true};
+}
+
+// Each group's result is linear in a and in b: da = b d^T and db = a d, group by group.
+void GroupedMatmulGrad::grad(GradientContext& g) const {
+  const Value offsets = g.input(2), dy = g.dy();
+  if (g.wants(0)) g.set(0, grouped_matmul(g.input(1), dy, offsets, true));
+  if (g.wants(1)) g.set(1, grouped_matmul(g.input(0), dy, offsets, false));
+}
+
+}  // namespace ops
+
+std::span<const OpDef* const> grouped_matmul_ops() {
+  return kOpDefs<ops::GroupedMatmul, ops::GroupedMatmulGrad>;
+}
+
+Value grouped_matmul(Value x, Value weights, Value offsets, bool transpose_weights) {
+  const DType dtype = promote(x.dtype(), weights.dtype());
+  return emit(ops::GroupedMatmul{.transpose_weights = transpose_weights},
+              {cast(x, dtype), cast(weights, dtype), offsets});
+}
+
+}  // namespace genesis
