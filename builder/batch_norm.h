@@ -1,4 +1,4 @@
-// What the layers BatchNorm1d, BatchNorm2d and BatchNorm3d share: parameters, running statistics and their updates.
+// Parameters, running statistics and their updates, which the layers BatchNorm1d, BatchNorm2d and BatchNorm3d share.
 #pragma once
 
 #include "builder/scope.h"
@@ -7,7 +7,7 @@ namespace genesis::nn {
 
 struct BatchNormStates {
   Parameter weight, bias, running_mean,
-      running_var;  // of `num_features` numbers each; empty where the layer has none
+      running_var;  // each has `num_features` numbers; empty where the layer has none
   int64_t num_features = 0;
   double eps = 1e-5, momentum = 0.1;
 };

@@ -40,7 +40,7 @@ struct PoolOptions {
   std::vector<int64_t> dilation = {};     // 1
   bool ceil_mode = false;                 // a last window may hang over the end
   bool count_padding = true;              // avg_pool divides by the whole window at the edges, too
-  std::vector<int64_t> padding_end = {};  // as before the first element
+  std::vector<int64_t> padding_end = {};  // equal to `padding`
 };
 Value max_pool(Value x, const PoolOptions& options);
 Value avg_pool(Value x, const PoolOptions& options);

@@ -25,7 +25,7 @@ struct ConvLayerOptions {
   ConvOptions conv = {};
   bool bias = true;
   std::optional<init::Init> init = {};  // empty: PyTorch's default, uniform within 1 / sqrt(terms of a sum)
-  std::vector<int64_t> output_padding = {};  // of transposed convolutions: 0
+  std::vector<int64_t> output_padding = {};  // only transposed convolutions have it: 0
 };
 
 // weight is [out_channels, in_channels / groups, kernel_size...].

@@ -59,7 +59,7 @@ struct PoolShape {
   DType dtype = DType::f32;
   int64_t planes = 1;  // batch * channels
   WindowShape windows;
-  bool count_padding = true;  // of averages only
+  bool count_padding = true;  // averages only
 };
 
 // Read the geometry of a node of any of the three convolutions, and of any of the four pooling ops.

@@ -9,7 +9,7 @@
 namespace genesis::passes {
 namespace {
 
-// What follows a convolution c, as activation(scale * c + bias + addend); empty values: 1, 0, 0.
+// The nodes that follow a convolution c, as activation(scale * c + bias + addend); empty values: 1, 0, 0.
 struct Following {
   Matched<ops::Convolution> convolution;
   Value scale, bias, addend;

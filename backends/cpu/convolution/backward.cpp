@@ -26,14 +26,14 @@ std::vector<AxisTap> taps_of(const WindowAxis& a, int64_t r) {
 // The elements of x whose places have one remainder by the strides are a convolution of the map with stride 1, by those taps of the
 // window that reach them, and with the roles of input and output channels swapped.
 struct Residue {
-  std::array<int64_t, kMaxSpatialAxes> first;  // of the elements
+  std::array<int64_t, kMaxSpatialAxes> first;  // place of the first element
   TapProduct product;                          // without taps: these elements are zeros
   std::vector<int64_t> window;                 // flat taps of the window, in the order of the product's
 };
 
 struct Transposed {
   ConvolutionShape shape;
-  PlaneLayout layout = {};  // of the map, for all residues
+  PlaneLayout layout = {};  // planes of the map, for all residues
   std::vector<Residue> residues = {};
   int64_t chunk = 1;
   int64_t planes = 0, weights = 0, swapped = 0, part = 0, dx = 0, bytes = 0;

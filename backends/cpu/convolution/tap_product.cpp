@@ -10,10 +10,10 @@ namespace {
 
 constexpr int64_t kBlockDepth = 256;   // terms that are packed at a time
 constexpr int64_t kTileColumns = 208;  // most columns of a task: 13 vectors of AVX-512, for 14 x 14 positions
-constexpr int64_t kMostLanes = 16;
+constexpr int64_t kMaxLanes = 16;
 constexpr int64_t kMinTaskRows = 128, kWantedTasks = 16;
-constexpr int64_t kPanelColumns = kMaxVectors * kMostLanes;
-constexpr int64_t kMostDots = 4;
+constexpr int64_t kPanelColumns = kMaxVectors * kMaxLanes;
+constexpr int64_t kMaxDots = 4;
 constexpr int64_t kLine = 16;  // floats of a cache line
 
 int64_t pieces_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -22,14 +22,14 @@ int64_t pieces_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 struct Panel {
   int64_t first = 0, columns = 0;  // first: counted from the tile's first column
   int vectors = 0, runs = 0;       // vectors: 0 for columns that are multiplied as dot products
-  int64_t offset = 0;              // of its packed columns
+  int64_t offset = 0;              // place of its packed columns
   Run run[kPanelColumns];
 };
 
 // Divides columns into panels of three vectors, and of two where a panel of one vector would be left over. Few columns behind whole
 // vectors are dot products: as a vector of their own they would cost as much as `lanes` columns.
 int cut_panels(int64_t columns, int64_t lanes, Panel* panels) {
-  const int64_t rest = columns % lanes, dots = columns > lanes && rest <= kMostDots ? rest : 0;
+  const int64_t rest = columns % lanes, dots = columns > lanes && rest <= kMaxDots ? rest : 0;
   int64_t left = pieces_of(columns - dots, lanes), first = 0, offset = 0;
   int count = 0;
   while (first < columns) {
@@ -44,7 +44,7 @@ int cut_panels(int64_t columns, int64_t lanes, Panel* panels) {
   return count;
 }
 
-// How the product of one image and group is divided into tasks; it follows from the shape alone.
+// The division of the product of one image and group into tasks follows from the shape alone.
 struct Cut {
   int64_t tile_columns, column_tiles, tile_rows, row_tiles;
 };
@@ -52,7 +52,7 @@ struct Cut {
 Cut cut_of(const TapProduct& product, int64_t images, const TileFunctions& tile) {
   const int64_t rest = product.positions() % tile.lanes, most = kTileColumns / tile.lanes;
   const int64_t vectors =
-      product.positions() / tile.lanes + (rest > kMostDots || product.positions() < tile.lanes);
+      product.positions() / tile.lanes + (rest > kMaxDots || product.positions() < tile.lanes);
   Cut cut{};
   cut.tile_columns = pieces_of(vectors, pieces_of(vectors, most)) * tile.lanes;
   cut.column_tiles = pieces_of(vectors * tile.lanes, cut.tile_columns);
@@ -77,7 +77,7 @@ class Tile {
         epilogue_(epilogue) {}
 
   void run(int64_t first_column, int64_t columns, int64_t rows) {
-    alignas(64) float packed[(kTileColumns + kPanelColumns) * kBlockDepth + 2 * kMostLanes];
+    alignas(64) float packed[(kTileColumns + kPanelColumns) * kBlockDepth + 2 * kMaxLanes];
     Panel panels[kTileColumns / 4 + 1];
     const int count = cut_panels(columns, functions_.lanes, panels);
     for (int i = 0; i < count; ++i)
@@ -97,7 +97,7 @@ class Tile {
     const std::span<const Run> runs(panel.run, static_cast<size_t>(panel.runs));
     if (panel.vectors > 0)
       return functions_.pack(source_, runs, k, depth, panel.vectors * functions_.lanes, to);
-    alignas(64) float terms[kBlockDepth * kMostLanes + 2 * kMostLanes];
+    alignas(64) float terms[kBlockDepth * kMaxLanes + 2 * kMaxLanes];
     functions_.pack(source_, runs, k, depth, functions_.lanes, terms);
     for (int64_t j = 0; j < panel.columns; ++j)
       for (int64_t p = 0; p < depth; ++p) to[j * kBlockDepth + p] = terms[p * functions_.lanes + j];
@@ -169,7 +169,7 @@ constexpr int64_t kLineOfColumns =
 struct GradientTile {
   const TapProduct& product;
   const TileFunctions& functions;
-  int64_t row, rows, column, columns;  // of one group's dw
+  int64_t row, rows, column, columns;  // a tile of one group's dw
 
   void run(const float* dy, const ColumnSource& source, float* dw, bool add) const {
     alignas(64) float lines[kPanelColumns * kLineOfColumns], panel[kPanelColumns * kBlockDepth];

@@ -30,7 +30,7 @@ struct TileProduct {
   int rows = 0;  // at most TileFunctions::rows
   const float* b = nullptr;
   int vectors = 0;      // at most kMaxVectors
-  int64_t columns = 0;  // of c: more than (vectors - 1) * lanes, at most vectors * lanes
+  int64_t columns = 0;  // columns of c: more than (vectors - 1) * lanes, at most vectors * lanes
   float* c = nullptr;
   int64_t ldc = 0;
   bool add = false;

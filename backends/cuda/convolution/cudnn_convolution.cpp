@@ -14,7 +14,7 @@ namespace {
 
 enum class Role { kForward, kTransposed, kWeightGradient };
 
-// What cuDNN may use beside the operands: copies of them in another layout, and sums that are kept apart.
+// Bytes for cuDNN beside the operands: copies of them in another layout, and sums that are kept apart.
 constexpr int64_t kSpareBytes = int64_t{32} << 20;
 
 struct Convolving {

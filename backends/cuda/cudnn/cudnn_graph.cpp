@@ -379,7 +379,7 @@ CudnnPlan CudnnGraph::make_plan(int64_t workspace_limit) {
   finish(graph, "putting a graph together");
   std::string why = "it knows no plan";
   std::vector<CudnnDescriptor> choices = choices_for(graph, CUDNN_HEUR_MODE_A);
-  if (in_order_)  // which may rule out all of the best
+  if (in_order_)  // the order may rule out all of the best
     for (CudnnDescriptor& choice : choices_for(graph, CUDNN_HEUR_MODE_FALLBACK))
       choices.push_back(std::move(choice));
   for (const CudnnDescriptor& choice : choices) {

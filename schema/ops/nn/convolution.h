@@ -60,7 +60,7 @@ struct ConvolutionTransposed {
       .precision = Precision::kMatmul};
   Windows windows;
   int64_t groups = 1;
-  Shape sizes;  // of the spatial axes of the result
+  Shape sizes;  // sizes of the spatial axes of the result
   static void fields(auto& self, auto&& visit) {
     Windows::fields(self.windows, visit);
     visit("groups", self.groups);

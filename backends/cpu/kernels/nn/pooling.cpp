@@ -151,7 +151,7 @@ struct PooledPlanes {
   PlaneLayout layout = {};
   std::vector<int64_t> taps = {};
   std::vector<float> ones = {};         // a weight for each tap
-  std::vector<float> reciprocals = {};  // of averages: 1 / count by position; one number if all are equal
+  std::vector<float> reciprocals = {};  // averages have 1 / count by position, one number if all are equal
 
   // A task has the planes of one channel, and one combined number for each element up to the last position.
   int64_t planes_bytes() const {
