@@ -87,8 +87,7 @@ class Tile {
       const int64_t depth = std::min(kBlockDepth, product_.depth() - k);
       for (int i = 0; i < count; ++i) pack(panels[i], k, depth, packed + panels[i].offset);
       for (int64_t row = 0; row < rows; row += functions_.rows)
-        multiply(row, std::min<int64_t>(functions_.rows, rows - row), first_column,
-                 {panels, static_cast<size_t>(count)}, packed, k, depth);
+        multiply(row, rows, first_column, {panels, static_cast<size_t>(count)}, packed, k, depth);
     }
   }
 
@@ -103,10 +102,18 @@ class Tile {
       for (int64_t p = 0; p < depth; ++p) to[j * kBlockDepth + p] = terms[p * functions_.lanes + j];
   }
 
-  void multiply(int64_t row, int64_t rows, int64_t first_column, std::span<const Panel> panels,
+  // Returns the weights that are multiplied after these: of the next rows, or of the first ones in the next block of terms.
+  const float* next_rows(int64_t row, int64_t k, int64_t depth, int64_t all_rows) const {
+    if (row + functions_.rows < all_rows) return weights_ + (row + functions_.rows) * product_.depth() + k;
+    return k + depth < product_.depth() ? weights_ + k + depth : nullptr;
+  }
+
+  void multiply(int64_t row, int64_t all_rows, int64_t first_column, std::span<const Panel> panels,
                 const float* packed, int64_t k, int64_t depth) const {
+    const int64_t rows = std::min<int64_t>(functions_.rows, all_rows - row);
     const float* weights = weights_ + row * product_.depth() + k;
     const bool is_last = k + depth == product_.depth();
+    const float* next = next_rows(row, k, depth, all_rows);
     for (const Panel& panel : panels) {
       const int64_t at = row * product_.positions() + first_column + panel.first;
       const Epilogue epilogue = epilogue_.behind(row, at);
@@ -120,7 +127,8 @@ class Tile {
                                 .c = y_ + at,
                                 .ldc = product_.positions(),
                                 .add = k > 0,
-                                .epilogue = is_last ? &epilogue : nullptr};
+                                .epilogue = is_last ? &epilogue : nullptr,
+                                .next = &panel == panels.data() ? next : nullptr};
       panel.vectors > 0 ? functions_.multiply(tile) : functions_.dots(tile, kBlockDepth);
     }
   }

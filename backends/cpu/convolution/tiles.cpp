@@ -65,6 +65,14 @@ HWY_INLINE void put(V sum, const TileProduct& t, int64_t i, int64_t at, int64_t 
   store_some<kWhole>(sum, t.c + at, n);
 }
 
+constexpr int64_t kLineFloats = 16;  // floats of a cache line
+
+template <int kTileRows>
+HWY_INLINE void prefetch_rows(const float* rows, int64_t lda) {
+#pragma GCC unroll 8
+  for (int i = 0; i < kTileRows; ++i) __builtin_prefetch(rows + i * lda, 0, 2);
+}
+
 template <int kTileRows, int kVectors>
 void multiply_tile(const TileProduct& t) {
   V sum[kTileRows][kVectors];
@@ -79,6 +87,7 @@ void multiply_tile(const TileProduct& t) {
   for (int i = 0; i < kBases; ++i) base[i] = t.a + 3 * i * t.lda;
   const float* HWY_RESTRICT b = t.b;
   for (int64_t p = 0; p < t.depth; ++p, b += kVectors * kLanes) {
+    if (t.next && p % kLineFloats == 0) prefetch_rows<kTileRows>(t.next + p, t.lda);
     V column[kVectors];
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) column[v] = hn::Load(kD, b + v * kLanes);

@@ -35,6 +35,7 @@ struct TileProduct {
   int64_t ldc = 0;
   bool add = false;
   const Epilogue* epilogue = nullptr;  // null: more terms follow
+  const float* next = nullptr;  // `rows` rows that are multiplied next, prefetched meanwhile; null: none
 };
 
 // The columns of a product: column j of term k is the element of channel k / taps that tap k % taps meets at position j.
