@@ -228,9 +228,9 @@ void CudnnGraph::add_convolution(const Convolution& how, cudnnBackendDescriptorT
   CudnnDescriptor convolution = convolution_descriptor(how), operation = make(type);
   link(operation, descriptor, convolution.get());
   for (const ConvolutionRole& role : roles) link(operation, role.name, at(role.tensor));
-  const double one = 1, zero = 0;
-  set_one(operation, alpha, CUDNN_TYPE_DOUBLE, one);
-  set_one(operation, beta, CUDNN_TYPE_DOUBLE, zero);
+  const float one = 1, zero = 0;
+  set_one(operation, alpha, CUDNN_TYPE_FLOAT, one);
+  set_one(operation, beta, CUDNN_TYPE_FLOAT, zero);
   finish(operation, "describing a convolution");
   details_.push_back(std::move(convolution));
   operations_.push_back(std::move(operation));
