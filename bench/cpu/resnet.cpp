@@ -1,8 +1,8 @@
-// Times the inference of ResNet-50 (batch norms with running statistics, f32, images of 224 x 224) on one thread or more. Its peer is
-// bench/peers/onnxruntime_resnet.py. The best of some runs is printed, in processor time with one thread, so that a busy machine
-// can be used, and in wall time with more.
+// Times the inference of ResNet-50 (batch norms with running statistics, images of 224 x 224). Its peer on a CPU is
+// bench/peers/onnxruntime_resnet.py. The best of some runs is printed, in processor time with one thread of a CPU, so that a busy
+// machine can be used, else in wall time.
 //
-//   build/bench/bench_resnet [THREADS [BATCH]]
+//   build/bench/bench_resnet [THREADS [BATCH [DEVICE [DTYPE]]]]    1 1 cpu f32
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "builder/genesis.h"
 #include "builder/image_layers.h"
 #include "executor/session.h"
+#include "passes/precision/cast_precision.h"
 
 namespace genesis {
 namespace {
@@ -68,18 +69,22 @@ double seconds(bool of_processor) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void run(int threads, int64_t batch) {
+void run(int threads, int64_t batch, const std::string& device, DType dtype) {
   constexpr int kRuns = 12;
-  Session session(make_resnet(batch), {.threads = threads});
+  std::shared_ptr<const Model> model = make_resnet(batch);
+  if (dtype != DType::f32) model = passes::cast_precision(*model, dtype);
+  Session session(model, {.device = device, .threads = threads});
+  const bool of_processor = threads == 1 && device == "cpu";
   const Tensor x = Tensor::rand({batch, 3, 224, 224}, /*seed=*/2);
   double best = 0;
   for (int i = 0; i < kRuns; ++i) {
-    const double start = seconds(threads == 1);
+    const double start = seconds(of_processor);
     session.run("forward", {{"x", x}});
-    const double taken = seconds(threads == 1) - start;
+    const double taken = seconds(of_processor) - start;
     best = i == 0 ? taken : std::min(best, taken);
   }
-  fmt::print("ResNet-50, {} thread(s), batch {}: {:.2f} ms\n", threads, batch, best * 1e3);
+  fmt::print("ResNet-50, {}, {}, {} thread(s), batch {}: {:.2f} ms\n", device, name_of(dtype), threads, batch,
+             best * 1e3);
 }
 
 }  // namespace
@@ -87,5 +92,7 @@ void run(int threads, int64_t batch) {
 
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 1, batch = argc > 2 ? std::atoi(argv[2]) : 1;
-  genesis::run(std::max(threads, 1), std::max(batch, 1));
+  const auto dtype = genesis::parse_dtype(argc > 4 ? argv[4] : "f32");
+  genesis::run(std::max(threads, 1), std::max(batch, 1), argc > 3 ? argv[3] : "cpu",
+               dtype.value_or(genesis::DType::f32));
 }
