@@ -1,14 +1,13 @@
 #include "builder/convolution.h"
 
 #include <algorithm>
-#include <functional>
-#include <limits>
-#include <string>
+#include <optional>
 
 #include "schema/core/error.h"
-#include "schema/ops/create.h"
 #include "schema/ops/elementwise/elementwise.h"
-#include "schema/ops/nn/matmul.h"
+#include "schema/ops/nn/convolution.h"
+#include "schema/ops/nn/norm.h"
+#include "schema/ops/nn/pooling.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
@@ -17,187 +16,165 @@
 namespace genesis {
 namespace {
 
-// A WindowAxis says how a window moves along one spatial axis.
-struct WindowAxis {
-  int64_t window, stride, dilation, before, after;  // before, after: padding
-  Dim positions;
-
-  int64_t reach() const { return dilation * (window - 1) + 1; }
-};
-
-int64_t given_or(const std::vector<int64_t>& values, size_t axis, int64_t otherwise, size_t axes,
-                 const char* what) {
-  if (values.empty()) return otherwise;
-  if (values.size() != axes) fail("{} has {} numbers for {} spatial axes", what, values.size(), axes);
-  return values[axis];
+std::vector<int64_t> given_or(const std::vector<int64_t>& values, const std::vector<int64_t>& otherwise) {
+  return values.empty() ? otherwise : values;
 }
 
-Dim positions_of(const Dim& size, const WindowAxis& w, bool ceil_mode) {
-  const Dim free = size + Dim(w.before + w.after - w.reach());
-  if (!free.is_constant()) {
-    if (w.stride == 1) return free + 1;
-    fail("a window with stride {} needs a known size along its axis, which is {}", w.stride,
-         size.to_string());
+template <class Options>
+Windows windows_of(const Options& options, const std::vector<int64_t>& stride, size_t axes) {
+  const std::vector<int64_t> ones(axes, 1), begin = given_or(options.padding, std::vector<int64_t>(axes, 0));
+  return {given_or(options.stride, stride), given_or(options.dilation, ones), begin,
+          given_or(options.padding_end, begin)};
+}
+
+// Returns the sizes of a weight's window. Throws Error unless it has spatial axes.
+std::vector<int64_t> window_of(std::string_view what, Value x, Value weight) {
+  if (weight.rank() < 3 || x.rank() != weight.rank())
+    fail(
+        "{} takes x [batch, channels, ...] and a weight [.., .., window...] with as many axes, not {} and {}",
+        what, x.type().to_string(), weight.type().to_string());
+  std::vector<int64_t> window;
+  for (int axis = 2; axis < weight.rank(); ++axis) window.push_back(weight.dim(axis).value());
+  return window;
+}
+
+Value by_channel(Value x, Value parameter) {
+  Shape shape(std::vector<Dim>(static_cast<size_t>(x.rank()) - 1, Dim(1)));
+  shape[0] = x.dim(1);
+  return reshape(parameter, shape);
+}
+
+template <class Op>
+Value pooled(Op op, Value x, const PoolOptions& options) {
+  op.windows = windows_of(options, options.window, options.window.size());
+  op.window = options.window;
+  op.ceil_mode = options.ceil_mode;
+  return emit(op, {x});
+}
+
+// Reduces each axis to `sizes` ranges, one axis after the other.
+template <class Reduce>
+Value adaptive(const char* what, Value x, const std::vector<int64_t>& sizes, const Reduce& reduce) {
+  if (x.rank() != static_cast<int>(sizes.size()) + 2)
+    fail("{} to {} axes takes [batch, channels, ...], not {}", what, sizes.size(), x.type().to_string());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const auto axis = static_cast<int64_t>(i) + 2, parts = sizes[i];
+    if (parts < 1) fail("{} to a size of {}", what, parts);
+    if (parts == 1) {
+      x = reduce(x, axis);
+      continue;
+    }
+    const int64_t size = x.dim(axis).value();
+    std::vector<Value> ranges;
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t begin = part * size / parts, end = ((part + 1) * size + parts - 1) / parts;
+      ranges.push_back(reduce(narrow(x, axis, begin, end - begin), axis));
+    }
+    x = concat(ranges, axis);
   }
-  if (free.value() < 0)
-    fail("a window of {} does not fit an axis of {} with its padding", w.reach(), size.to_string());
-  int64_t positions = (free.value() + (ceil_mode ? w.stride - 1 : 0)) / w.stride + 1;
-  // The last window begins inside of the axis or of the padding before it.
-  if (ceil_mode && (positions - 1) * w.stride >= size.value() + w.before) --positions;
-  return positions;
+  return x;
 }
 
-WindowAxis window_axis(int64_t window, int64_t stride, int64_t padding, int64_t dilation) {
-  if (window < 1 || stride < 1 || dilation < 1 || padding < 0)
-    fail("a window of {} with stride {}, padding {} and dilation {} is none", window, stride, padding,
-         dilation);
-  return {window, stride, dilation, padding, padding, 0};
-}
-
-// Pads the spatial axes; a last window may also need padding behind the end.
-Value padded(Value x, const std::vector<WindowAxis>& axes, double value) {
-  std::vector<int64_t> before(static_cast<size_t>(x.rank())), after = before;
-  bool pads = false;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const WindowAxis& w = axes[i];
-    before[i + 2] = w.before;
-    after[i + 2] = w.after;
-    if (w.positions.is_constant() && x.dim(static_cast<int64_t>(i) + 2).is_constant())
-      after[i + 2] = std::max(w.after, (w.positions.value() - 1) * w.stride + w.reach() -
-                                           x.dim(static_cast<int64_t>(i) + 2).value() - w.before);
-    pads = pads || before[i + 2] > 0 || after[i + 2] > 0;
+// Returns the options of windows that divide every axis evenly; empty if they do not.
+std::optional<PoolOptions> even_windows(Value x, const std::vector<int64_t>& sizes) {
+  PoolOptions options;
+  for (size_t i = 0; i < sizes.size() && x.rank() == static_cast<int>(sizes.size()) + 2; ++i) {
+    const Dim& size = x.dim(static_cast<int64_t>(i) + 2);
+    if (sizes[i] < 1 || !size.is_constant() || size.value() % sizes[i] != 0 || size == Dim(0))
+      return std::nullopt;
+    options.window.push_back(size.value() / sizes[i]);
   }
-  return pads ? pad(x, before, after, value) : x;
-}
-
-// Returns, for each place in the window, the elements of x that it meets at all positions: [batch, channels, positions...].
-std::vector<Value> places_of_window(Value x, const std::vector<WindowAxis>& axes) {
-  std::vector<Value> places = {x};
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const WindowAxis& w = axes[i];
-    const auto axis = static_cast<int64_t>(i) + 2;
-    std::vector<Value> next;
-    for (const Value& place : places)
-      for (int64_t at = 0; at < w.window; ++at) {
-        const int64_t begin = at * w.dilation;
-        next.push_back(w.stride == 1 ? narrow(place, axis, begin, w.positions)
-                                     : slice(place, axis, begin,
-                                             begin + (w.positions.value() - 1) * w.stride + 1, w.stride));
-      }
-    places = std::move(next);
-  }
-  return places;
-}
-
-std::vector<WindowAxis> pool_axes(Value x, const PoolOptions& options) {
-  const size_t count = options.window.size();
-  if (x.rank() != static_cast<int>(count) + 2)
-    fail("a pool with a window of {} axes takes [batch, channels, ...] with as many spatial axes, not {}",
-         count, x.type().to_string());
-  std::vector<WindowAxis> axes;
-  for (size_t i = 0; i < count; ++i) {
-    const int64_t window = options.window[i];
-    axes.push_back(window_axis(window, given_or(options.stride, i, window, count, "stride"),
-                               given_or(options.padding, i, 0, count, "padding"),
-                               given_or(options.dilation, i, 1, count, "dilation")));
-    if (axes[i].before > window / 2)
-      fail("a padding of {} is more than half the window of {}", axes[i].before, window);
-    axes[i].positions = positions_of(x.dim(static_cast<int64_t>(i) + 2), axes[i], options.ceil_mode);
-  }
-  return axes;
-}
-
-Value combined(std::vector<Value> places, Value (*combine)(Value, Value)) {
-  Value result = places[0];
-  for (size_t i = 1; i < places.size(); ++i) result = combine(result, places[i]);
-  return result;
-}
-
-// Returns the number of elements of x in each window.
-Value counts_of(Value x, const std::vector<WindowAxis>& axes) {
-  Shape one_image = x.shape();
-  one_image[0] = one_image[1] = 1;
-  return combined(places_of_window(padded(full(*x.graph, one_image, 1, x.dtype()), axes, 0), axes),
-                  [](Value a, Value b) { return a + b; });
+  const bool is_possible = !options.window.empty() && options.window.size() <= kMaxSpatialAxes;
+  const bool is_mean = std::ranges::all_of(sizes, [](int64_t n) { return n == 1; });
+  return is_possible && !is_mean ? std::optional(options) : std::nullopt;
 }
 
 }  // namespace
 
 Value conv(Value x, Value weight, Value bias, const ConvOptions& options) {
-  const auto count = static_cast<size_t>(std::max(weight.rank() - 2, 0));
-  if (count == 0 || x.rank() != weight.rank())
-    fail(
-        "a convolution takes x [batch, channels, ...] and a weight [out, in, ...] with as many axes, not {} "
-        "and {}",
-        x.type().to_string(), weight.type().to_string());
-  const int64_t out = weight.dim(0).value(), in = weight.dim(1).value(), groups = options.groups;
-  if (groups < 1 || out % groups != 0 || x.dim(1) != Dim(in * groups))
-    fail("a convolution of {} by weights {} in {} groups: channels do not fit", x.type().to_string(),
-         weight.type().to_string(), groups);
-  std::vector<WindowAxis> axes;
-  Dim positions = 1;
-  int64_t window = 1;
-  for (size_t i = 0; i < count; ++i) {
-    const auto axis = static_cast<int64_t>(i) + 2;
-    axes.push_back(window_axis(weight.dim(axis).value(), given_or(options.stride, i, 1, count, "stride"),
-                               given_or(options.padding, i, 0, count, "padding"),
-                               given_or(options.dilation, i, 1, count, "dilation")));
-    axes[i].positions = positions_of(x.dim(axis), axes[i], false);
-    positions = positions * axes[i].positions;
-    window *= axes[i].window;
-  }
-  const Value windows =
-      stack(places_of_window(padded(x, axes, 0), axes), 2);  // [batch, channels, window, positions...]
-  const Value columns = reshape(windows, {x.dim(0), groups, in * window, positions});
-  Value y = matmul(reshape(weight, {groups, out / groups, in * window}), columns);
-  Shape shape = {x.dim(0), out};
-  for (const WindowAxis& axis : axes) shape.push_back(axis.positions);
-  y = reshape(y, shape);
-  if (!bias) return y;
-  Shape by_channel(std::vector<Dim>(count + 1, Dim(1)));
-  by_channel[0] = out;
-  return y + reshape(bias, by_channel);
+  const size_t axes = window_of("a convolution", x, weight).size();
+  return convolution(
+      {.windows = windows_of(options, std::vector<int64_t>(axes, 1), axes), .groups = options.groups},
+      {.x = x, .weight = weight, .bias = bias});
 }
 
-Value max_pool(Value x, const PoolOptions& options) {
-  const std::vector<WindowAxis> axes = pool_axes(x, options);
-  return combined(places_of_window(padded(x, axes, -std::numeric_limits<double>::infinity()), axes),
-                  [](Value a, Value b) { return maximum(a, b); });
+Value conv_transpose(Value x, Value weight, Value bias, const ConvOptions& options,
+                     const std::vector<int64_t>& output_padding) {
+  const std::vector<int64_t> window = window_of("a transposed convolution", x, weight);
+  const Windows windows = windows_of(options, std::vector<int64_t>(window.size(), 1), window.size());
+  check_windows("conv_transpose", windows, window);
+  const std::vector<int64_t> more = given_or(output_padding, std::vector<int64_t>(window.size(), 0));
+  if (more.size() != window.size())
+    fail("output_padding has {} numbers for {} spatial axes", more.size(), window.size());
+  Shape sizes;
+  for (size_t i = 0; i < window.size(); ++i) {
+    if (more[i] < 0 || more[i] >= windows.strides[i])
+      fail("output_padding {} must be less than the stride {}", more[i], windows.strides[i]);
+    const int64_t reach = windows.dilations[i] * (window[i] - 1) + 1;
+    sizes.push_back((x.dim(static_cast<int64_t>(i) + 2) - 1) * windows.strides[i] +
+                    Dim(reach + more[i] - windows.pads_begin[i] - windows.pads_end[i]));
+  }
+  const Value y =
+      convolution_transposed({.windows = windows, .groups = options.groups, .sizes = sizes}, x, weight);
+  return bias ? y + by_channel(y, bias) : y;
 }
+
+ConvOptions same_padding(Value x, const std::vector<int64_t>& window, ConvOptions options, bool lower) {
+  const size_t axes = window.size();
+  const std::vector<int64_t> ones(axes, 1), stride = given_or(options.stride, ones),
+                                            dilation = given_or(options.dilation, ones);
+  options.padding.assign(axes, 0), options.padding_end.assign(axes, 0);
+  for (size_t i = 0; i < axes; ++i) {
+    const int64_t size = x.dim(static_cast<int64_t>(i) + 2).value(),
+                  positions = (size + stride[i] - 1) / stride[i];
+    const int64_t total =
+        std::max<int64_t>(0, (positions - 1) * stride[i] + dilation[i] * (window[i] - 1) + 1 - size);
+    options.padding[i] = lower ? total - total / 2 : total / 2;
+    options.padding_end[i] = total - options.padding[i];
+  }
+  return options;
+}
+
+Value max_pool(Value x, const PoolOptions& options) { return pooled(ops::MaxPool{}, x, options); }
 
 Value avg_pool(Value x, const PoolOptions& options) {
-  const std::vector<WindowAxis> axes = pool_axes(x, options);
-  const Value total =
-      combined(places_of_window(padded(x, axes, 0), axes), [](Value a, Value b) { return a + b; });
-  bool pads = options.ceil_mode;
-  int64_t window = 1;
-  for (const WindowAxis& w : axes) pads = pads || w.before > 0, window *= w.window;
-  if (!pads || (options.count_padding && !options.ceil_mode)) return total / static_cast<double>(window);
-  if (options.count_padding)
-    fail("avg_pool with ceil_mode counts no padding here: expected count_padding = false");
-  return total / counts_of(x, axes);
+  ops::AveragePool op;
+  op.count_padding = options.count_padding;
+  return pooled(op, x, options);
+}
+
+Value lp_pool(Value x, double p, const PoolOptions& options) {
+  if (!(p > 0)) fail("lp_pool takes a power above 0, got {}", p);
+  double elements = 1;
+  for (const int64_t size : options.window) elements *= static_cast<double>(size);
+  PoolOptions whole = options;
+  whole.count_padding = true;
+  const Value powers = p == 1 ? abs(x) : p == 2 ? x * x : pow(abs(x), p);
+  const Value sums = avg_pool(powers, whole) * elements;
+  return p == 1 ? sums : p == 2 ? sqrt(sums) : pow(sums, 1 / p);
 }
 
 Value adaptive_avg_pool(Value x, const std::vector<int64_t>& sizes) {
-  const auto count = static_cast<int64_t>(sizes.size());
-  if (x.rank() != count + 2)
-    fail("adaptive_avg_pool to {} axes takes [batch, channels, ...], not {}", count, x.type().to_string());
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t axis = i + 2, parts = sizes[static_cast<size_t>(i)];
-    if (parts < 1) fail("adaptive_avg_pool to a size of {}", parts);
-    if (parts == 1) {
-      x = mean(x, axis, true);
-      continue;
-    }
-    const int64_t size = x.dim(axis).value();
-    std::vector<Value> means;
-    for (int64_t part = 0; part < parts; ++part) {
-      const int64_t begin = part * size / parts, end = ((part + 1) * size + parts - 1) / parts;
-      means.push_back(mean(narrow(x, axis, begin, end - begin), axis, true));
-    }
-    x = concat(means, axis);
-  }
-  return x;
+  if (const auto even = even_windows(x, sizes)) return avg_pool(x, *even);
+  return adaptive("adaptive_avg_pool", x, sizes,
+                  [](Value part, int64_t axis) { return mean(part, axis, true); });
+}
+
+Value adaptive_max_pool(Value x, const std::vector<int64_t>& sizes) {
+  if (const auto even = even_windows(x, sizes)) return max_pool(x, *even);
+  return adaptive("adaptive_max_pool", x, sizes,
+                  [](Value part, int64_t axis) { return max(part, axis, true); });
+}
+
+Value group_norm(Value x, int64_t groups, Value weight, Value bias, double eps) {
+  Dim length = 1;
+  for (int axis = 1; axis < x.rank(); ++axis) length = length * x.dim(axis);
+  const auto each = length.divide_exact(groups);
+  if (groups < 1 || !each || !x.dim(1).divide_exact(groups))
+    fail("{} channels are not divided into {} equal groups", x.dim(1).to_string(), groups);
+  Value y = reshape(layer_norm(reshape(x, {x.dim(0), groups, *each}), {}, {}, eps, 1), x.shape());
+  if (weight) y = y * by_channel(x, weight);
+  return bias ? y + by_channel(x, bias) : y;
 }
 
 }  // namespace genesis

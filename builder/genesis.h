@@ -5,6 +5,7 @@
 #include "builder/containers.h"
 #include "builder/functions.h"
 #include "builder/graph_builder.h"
+#include "builder/image_layers.h"
 #include "builder/init.h"
 #include "builder/layers.h"
 #include "builder/losses.h"

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "builder/batch_norm.h"
 #include "schema/graph/inactive_layers.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
@@ -122,43 +123,15 @@ Value RMSNorm::forward(Value x) const {
 BatchNorm1d::BatchNorm1d(const Scope& scope, int64_t num_features, double eps, double momentum, bool affine,
                          bool track_running_stats)
     : Module(scope), num_features_(num_features), eps_(eps), momentum_(momentum) {
-  if (affine) {
-    weight = scope.parameter("weight", {num_features}, init::ones());
-    bias = scope.parameter("bias", {num_features}, init::zeros());
-  }
-  if (track_running_stats) {
-    running_mean = scope.buffer("running_mean", {num_features});
-    running_var = scope.buffer("running_var", {num_features}, init::ones());
-  }
+  const BatchNormStates made =
+      make_batch_norm(scope, num_features, eps, momentum, affine, track_running_stats);
+  weight = made.weight, bias = made.bias;
+  running_mean = made.running_mean, running_var = made.running_var;
 }
-
-namespace {
-
-// Returns the current value of a state in the graph. If the graph already uses the layer, this is the value after the last of
-// these uses, so that the updates follow on one another.
-Value latest(Graph& graph, Parameter parameter) {
-  for (const StateUpdate& update : graph.updates())
-    if (update.state == parameter.index) return graph.handle(update.value);
-  return parameter.in(graph);
-}
-
-}  // namespace
 
 Value BatchNorm1d::forward(Value x) const {
-  Graph& graph = *x.graph;
-  if (x.rank() < 2 || x.rank() > 3 || !(x.dim(1) == Dim(num_features_)))
-    fail("layer '{}' takes x [N, {}] or [N, {}, L], got {}", path(), num_features_, num_features_,
-         x.shape().to_string());
-  const bool tracked = bool(running_mean);
-  const BatchNormResult result = batch_norm(
-      x, optional(weight, x), optional(bias, x), tracked ? latest(graph, running_mean) : Value{},
-      tracked ? latest(graph, running_var) : Value{}, graph.training() || !tracked, momentum_, eps_);
-  if (!graph.training() && tracked) note_inactive_layer(graph, "batch norm '" + path() + "'");
-  if (graph.training() && tracked) {
-    graph.add_update(running_mean.index, result.running_mean);
-    graph.add_update(running_var.index, result.running_var);
-  }
-  return result.y;
+  return run_batch_norm({weight, bias, running_mean, running_var, num_features_, eps_, momentum_}, path(), x,
+                        2, 3);
 }
 
 Dropout::Dropout(const Scope& scope, double p)

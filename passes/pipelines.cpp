@@ -22,6 +22,7 @@
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/attention.h"
 #include "schema/ops/nn/cached_attention.h"
+#include "schema/ops/nn/convolution.h"
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
@@ -89,6 +90,7 @@ constexpr Pass kInference[] = {
     {"fuse_linear", "biases are added while the product is in registers", fuse_linear, has<ops::Matmul, ops::Linear>},
     {"fuse_linear_cross_entropy", "again: products by a transposed matrix are layers now", fuse_linear_cross_entropy, has<ops::CrossEntropy>},
     {"fuse_activation", "after fuse_linear: the activation comes after the bias", fuse_activation, has<ops::Linear>},
+    {"fuse_convolution", "before fuse_elementwise, which would take batch norms and activations", fuse_convolution, has<ops::Convolution>},
     {"widen_sums", "after fuse_linear and fuse_norms, whose nodes it recognizes; before fuse_addend, which takes the sums", widen_sums, has<ops::RmsNorm, ops::LayerNorm>},
     {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},
     {"fuse_cached_attention", "before pack_attention, whose packed operands it does not recognize", fuse_cached_attention, has<ops::Attention>},

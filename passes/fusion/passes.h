@@ -30,6 +30,11 @@ Graph fuse_bias_gradient(const Graph& graph, const PassContext& context);
 // each row of the batch. A decoding step is a chain of tiny kernels, each of which takes longer to launch than to run.
 Graph fuse_cached_attention(const Graph& graph, const PassContext& context);
 
+// Makes what follows a convolution its epilogue: factors and sums by channel, such as a batch norm with its running statistics, a
+// residual and relu, relu6 or hardswish. They change sums that are in registers, and the convolution's result is written once.
+// Vectors of channels are combined in small nodes of their own.
+Graph fuse_convolution(const Graph& graph, const PassContext& context);
+
 // add(x, embedding_grad(indices, dy)) -> index_add(x, indices, dy). A language model whose head shares the embedding's weights
 // sums two gradients of the whole table. In that of the embedding only the rows of the batch are nonzero, so they are added in
 // place to that of the head.

@@ -29,6 +29,7 @@ const std::map<std::string, std::string> kSurroundings = {
     {"builder/convolution.h", "Value x, Value weight, Value bias"},
     {"builder/functions.h", "Value x"},
     {"builder/graph_builder.h", "Model& model, const Dim& batch, const nn::Sequential& net"},
+    {"builder/image_layers.h", "const Scope& scope, Value x"},
     {"builder/layers.h", "const Scope& scope, Value x"},
     {"builder/losses.h", "Value logits, Value target"},
     {"builder/scope.h", "Model& model"},

@@ -54,19 +54,22 @@ std::vector<int64_t> conv_padding(Call& call, Value weight, const std::vector<in
   }
   return padding;
 }
+template <bool transposed>
 Value convolved(Call& call) {
   Value x = call.tensor("input");
   const Value weight = call.tensor("weight");
   const int64_t axes = weight.rank() - 2;
-  call.must_be("transposed", false);
-  call.must_be("output_padding", std::vector<int64_t>(static_cast<size_t>(std::max<int64_t>(axes, 0)), 0));
+  const bool is_transposed = call.flag_or("transposed", transposed);
+  const std::vector<int64_t> output_padding = for_axes(call.integers_or("output_padding", {}), axes);
   ConvOptions options{.stride = for_axes(call.integers_or("stride", {}), axes),
                       .dilation = for_axes(call.integers_or("dilation", {}), axes),
                       .groups = call.integer_or("groups", 1)};
   options.padding = for_axes(conv_padding(call, weight, options.dilation), axes);
   const bool is_one = x.rank() == weight.rank() - 1;  // without a batch
   if (is_one) x = unsqueeze(x, 0);
-  const Value y = conv(x, weight, call.tensor_or("bias", {}), options);
+  const Value bias = call.tensor_or("bias", {});
+  const Value y = is_transposed ? conv_transpose(x, weight, bias, options, output_padding)
+                                : conv(x, weight, bias, options);
   return is_one ? squeeze(y, 0) : y;
 }
 
@@ -112,33 +115,18 @@ Value normalized_by_root(Call& call) {
   return rms_norm(x, call.tensor_or("weight", {}), call.number_or("eps", epsilon), axes);
 }
 
-Value by_channel(Value x, Value parameter) {
-  Shape shape(std::vector<Dim>(static_cast<size_t>(x.rank()) - 1, Dim(1)));
-  shape[0] = x.dim(1);
-  return reshape(parameter, shape);
-}
-// Each group of channels is normalized as one row.
-Value normalized_groups(Value x, int64_t groups, Value weight, Value bias, double epsilon) {
-  Dim length = 1;
-  for (int axis = 1; axis < x.rank(); ++axis) length = length * x.dim(axis);
-  const auto each = length.divide_exact(groups);
-  if (!each) fail("{} channels are not divided into {} equal groups", x.dim(1).to_string(), groups);
-  Value y = reshape(layer_norm(reshape(x, {x.dim(0), groups, *each}), {}, {}, epsilon, 1), x.shape());
-  if (weight) y = y * by_channel(x, weight);
-  return bias ? y + by_channel(x, bias) : y;
-}
-Value group_norm(Call& call) {
+Value normalized_groups(Call& call) {
   call.accept_any("cudnn_enabled");
-  return normalized_groups(call.tensor("input"), call.integer("num_groups"), call.tensor_or("weight", {}),
-                           call.tensor_or("bias", {}), call.number_or("eps", 1e-5));
+  return group_norm(call.tensor("input"), call.integer("num_groups"), call.tensor_or("weight", {}),
+                    call.tensor_or("bias", {}), call.number_or("eps", 1e-5));
 }
 Value instance_norm(Call& call) {
   call.accept_any("cudnn_enabled"), call.accept_any("momentum"), call.accept_any("running_mean"),
       call.accept_any("running_var");
   call.must_be("use_input_stats", true);
   const Value x = call.tensor("input");
-  return normalized_groups(x, x.dim(1).value(), call.tensor_or("weight", {}), call.tensor_or("bias", {}),
-                           call.number_or("eps", 1e-5));
+  return group_norm(x, x.dim(1).value(), call.tensor_or("weight", {}), call.tensor_or("bias", {}),
+                    call.number_or("eps", 1e-5));
 }
 
 BatchNormResult batch_normalized(Call& call, bool training) {
@@ -214,14 +202,17 @@ const Operators& layer_operators() {
       {"aten.baddbmm.default", product_and_sum<kBatch1, kBatch2>},
       {"aten.batch_norm.default", one<batch_norm_of_eval>},
       {"aten.bmm.default", one<product>},
-      {"aten.conv1d.default", one<convolved>},
-      {"aten.conv1d.padding", one<convolved>},
-      {"aten.conv2d.default", one<convolved>},
-      {"aten.conv2d.padding", one<convolved>},
-      {"aten.conv3d.default", one<convolved>},
-      {"aten.convolution.default", one<convolved>},
+      {"aten.conv1d.default", one<convolved<false>>},
+      {"aten.conv1d.padding", one<convolved<false>>},
+      {"aten.conv2d.default", one<convolved<false>>},
+      {"aten.conv2d.padding", one<convolved<false>>},
+      {"aten.conv3d.default", one<convolved<false>>},
+      {"aten.conv_transpose1d.default", one<convolved<true>>},
+      {"aten.conv_transpose2d.input", one<convolved<true>>},
+      {"aten.conv_transpose3d.input", one<convolved<true>>},
+      {"aten.convolution.default", one<convolved<false>>},
       {"aten.einsum.default", one<product_of_indices>},
-      {"aten.group_norm.default", one<group_norm>},
+      {"aten.group_norm.default", one<normalized_groups>},
       {"aten.instance_norm.default", one<instance_norm>},
       {"aten.layer_norm.default", one<normalized_layer>},
       {"aten.linear.default", one<linear_layer>},

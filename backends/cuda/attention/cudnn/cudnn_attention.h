@@ -7,7 +7,7 @@
 #include <string>
 
 #include "backends/cuda/attention/attention.h"
-#include "backends/cuda/attention/cudnn/cudnn_graph.h"
+#include "backends/cuda/cudnn/cudnn_graph.h"
 
 namespace genesis::cuda {
 

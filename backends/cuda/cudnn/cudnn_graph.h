@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,6 +47,7 @@ class CudnnGraph {
  public:
   // Tensors are named by numbers. A virtual tensor is never in memory.
   int64_t tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides);
+  int64_t tensor(cudnnDataType_t type, const std::vector<int64_t>& dims);  // dense, of any rank
   int64_t virtual_tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides);
   int64_t scalar(cudnnDataType_t type);
 
@@ -60,20 +62,48 @@ class CudnnGraph {
   void reduce(cudnnReduceTensorOp_t op, int64_t x, int64_t y);
   void reshape(int64_t x, int64_t y);
 
+  // One number for each spatial axis. The number of groups follows from the channels of x and of the weight.
+  struct Convolution {
+    std::vector<int64_t> strides, dilations, pads_begin, pads_end;
+    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+  };
+  // y = x * w, dx from w and dy, and dw from x and dy.
+  void convolution(const Convolution& how, int64_t x, int64_t w, int64_t y);
+  void convolution_input_gradient(const Convolution& how, int64_t dx, int64_t w, int64_t dy);
+  void convolution_weight_gradient(const Convolution& how, int64_t x, int64_t dw, int64_t dy);
+
+  // Plans then give the same bits in every run and, with `full_precision`, do not round f32 operands.
+  void require_exact_plans(bool full_precision) {
+    in_order_ = true;
+    full_precision_ = full_precision;
+    words_ += full_precision ? "in order, full precision\n" : "in order\n";
+  }
+
   // Returns the first of cuDNN's plans that can be made and needs at most `workspace_limit` bytes. Making a plan
   // takes most of a second, so its text is kept in the cache folder. Throws Error.
   CudnnPlan plan(int64_t workspace_limit);
 
  private:
-  int64_t add_tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides, bool is_virtual,
-                     bool by_value);
+  int64_t add_tensor(cudnnDataType_t type, std::span<const int64_t> dims, std::span<const int64_t> strides,
+                     bool is_virtual, bool by_value);
+  CudnnDescriptor convolution_descriptor(const Convolution& how);
+  // Adds the operation of three tensors under the names of their attributes.
+  struct ConvolutionRole {
+    cudnnBackendAttributeName_t name;
+    int64_t tensor;
+  };
+  void add_convolution(const Convolution& how, cudnnBackendDescriptorType_t type,
+                       cudnnBackendAttributeName_t descriptor, cudnnBackendAttributeName_t alpha,
+                       cudnnBackendAttributeName_t beta, const std::array<ConvolutionRole, 3>& roles);
   cudnnBackendDescriptor_t at(int64_t tensor) const {
     return tensors_[static_cast<size_t>(tensor - 1)].get();
   }
 
   CudnnPlan make_plan(int64_t workspace_limit);
+  bool may_use(const CudnnDescriptor& choice) const;
 
   std::vector<CudnnDescriptor> tensors_, details_, operations_;
+  bool in_order_ = false, full_precision_ = false;
   std::string words_;  // the same graph as text: the key of the cache
 };
 

@@ -1,7 +1,8 @@
-#include "backends/cuda/attention/cudnn/cudnn_graph.h"
+#include "backends/cuda/cudnn/cudnn_graph.h"
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "backends/cuda/runtime/cache_folder.h"
@@ -104,14 +105,15 @@ cudnnDataType_t cudnn_type(DType dtype) {
 
 Dims dense(const Dims& d) { return {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1}; }
 
-int64_t CudnnGraph::add_tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides, bool is_virtual,
-                               bool by_value) {
+int64_t CudnnGraph::add_tensor(cudnnDataType_t type, std::span<const int64_t> dims,
+                               std::span<const int64_t> strides, bool is_virtual, bool by_value) {
   CudnnDescriptor tensor = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   const auto name = static_cast<int64_t>(tensors_.size()) + 1;
   const int64_t alignment = 16;
   set_one(tensor, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type);
-  set(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims.data());
-  set(tensor, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides.data());
+  set(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, static_cast<int64_t>(dims.size()), dims.data());
+  set(tensor, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, static_cast<int64_t>(strides.size()),
+      strides.data());
   set_one(tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, name);
   set_one(tensor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, alignment);
   set_one(tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, is_virtual);
@@ -126,11 +128,16 @@ int64_t CudnnGraph::add_tensor(cudnnDataType_t type, const Dims& dims, const Dim
 int64_t CudnnGraph::tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides) {
   return add_tensor(type, dims, strides, false, false);
 }
+int64_t CudnnGraph::tensor(cudnnDataType_t type, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> strides(dims.size(), 1);
+  for (size_t i = dims.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * dims[i];
+  return add_tensor(type, dims, strides, false, false);
+}
 int64_t CudnnGraph::virtual_tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides) {
   return add_tensor(type, dims, strides, true, false);
 }
 int64_t CudnnGraph::scalar(cudnnDataType_t type) {
-  return add_tensor(type, {1, 1, 1, 1}, {1, 1, 1, 1}, false, true);
+  return add_tensor(type, Dims{1, 1, 1, 1}, Dims{1, 1, 1, 1}, false, true);
 }
 
 void CudnnGraph::matmul(int64_t a, int64_t b, int64_t c, const Lengths& lengths) {
@@ -195,13 +202,95 @@ void CudnnGraph::reshape(int64_t x, int64_t y) {
   operations_.push_back(std::move(operation));
 }
 
+CudnnDescriptor CudnnGraph::convolution_descriptor(const Convolution& how) {
+  CudnnDescriptor descriptor = make(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  const auto axes = static_cast<int64_t>(how.strides.size());
+  const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+  set_one(descriptor, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, how.compute);
+  set_one(descriptor, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, mode);
+  set_one(descriptor, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, axes);
+  set(descriptor, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, axes, how.dilations.data());
+  set(descriptor, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, axes, how.strides.data());
+  set(descriptor, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, axes, how.pads_begin.data());
+  set(descriptor, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, axes, how.pads_end.data());
+  finish(descriptor, "describing a convolution");
+  return descriptor;
+}
+
+void CudnnGraph::add_convolution(const Convolution& how, cudnnBackendDescriptorType_t type,
+                                 cudnnBackendAttributeName_t descriptor, cudnnBackendAttributeName_t alpha,
+                                 cudnnBackendAttributeName_t beta,
+                                 const std::array<ConvolutionRole, 3>& roles) {
+  words_ += fmt::format("convolution {} {} {} {} {} {} {} {} {}\n", static_cast<int>(type), roles[0].tensor,
+                        roles[1].tensor, roles[2].tensor, static_cast<int>(how.compute),
+                        fmt::join(how.strides, ","), fmt::join(how.dilations, ","),
+                        fmt::join(how.pads_begin, ","), fmt::join(how.pads_end, ","));
+  CudnnDescriptor convolution = convolution_descriptor(how), operation = make(type);
+  link(operation, descriptor, convolution.get());
+  for (const ConvolutionRole& role : roles) link(operation, role.name, at(role.tensor));
+  const float one = 1, zero = 0;
+  set_one(operation, alpha, CUDNN_TYPE_FLOAT, one);
+  set_one(operation, beta, CUDNN_TYPE_FLOAT, zero);
+  finish(operation, "describing a convolution");
+  details_.push_back(std::move(convolution));
+  operations_.push_back(std::move(operation));
+}
+
+void CudnnGraph::convolution(const Convolution& how, int64_t x, int64_t w, int64_t y) {
+  add_convolution(how, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+                  {{{CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x},
+                    {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w},
+                    {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y}}});
+}
+void CudnnGraph::convolution_input_gradient(const Convolution& how, int64_t dx, int64_t w, int64_t dy) {
+  add_convolution(how, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+                  {{{CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, dx},
+                    {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, w},
+                    {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, dy}}});
+}
+void CudnnGraph::convolution_weight_gradient(const Convolution& how, int64_t x, int64_t dw, int64_t dy) {
+  add_convolution(how, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+                  {{{CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, x},
+                    {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, dw},
+                    {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, dy}}});
+}
+
+// Returns false if the choice rounds f32 operands, or adds in the order in which blocks finish, and the graph forbids it.
+bool CudnnGraph::may_use(const CudnnDescriptor& choice) const {
+  if (!in_order_) return true;
+  const CudnnDescriptor engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t raw = engine.get();
+  int64_t count = 0;
+  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
+  if (dnn().get_attribute(choice.get(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
+                          &raw) != CUDNN_STATUS_SUCCESS ||
+      dnn().get_attribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                          CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes.data()) != CUDNN_STATUS_SUCCESS)
+    return false;
+  return std::none_of(notes.begin(), notes.begin() + count, [&](cudnnBackendNumericalNote_t note) {
+    const bool rounds =
+        note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS || note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+    return note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC ||
+           note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION || (full_precision_ && rounds);
+  });
+}
+
 namespace {
 
 // Returns cuDNN's engine configurations for a graph, its best first.
-std::vector<CudnnDescriptor> choices_for(const CudnnDescriptor& graph) {
+std::vector<CudnnDescriptor> choices_for(const CudnnDescriptor& graph, cudnnBackendHeurMode_t mode) {
   CudnnDescriptor heuristic = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   link(heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get());
-  set_one(heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A);
+  set_one(heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
   finish(heuristic, "asking for plans");
   int64_t count = 0;
   check_dnn(dnn().get_attribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
@@ -289,7 +378,12 @@ CudnnPlan CudnnGraph::make_plan(int64_t workspace_limit) {
       raw.data());
   finish(graph, "putting a graph together");
   std::string why = "it knows no plan";
-  for (const CudnnDescriptor& choice : choices_for(graph)) {
+  std::vector<CudnnDescriptor> choices = choices_for(graph, CUDNN_HEUR_MODE_A);
+  if (in_order_)  // the order may rule out all of the best
+    for (CudnnDescriptor& choice : choices_for(graph, CUDNN_HEUR_MODE_FALLBACK))
+      choices.push_back(std::move(choice));
+  for (const CudnnDescriptor& choice : choices) {
+    if (!may_use(choice)) continue;
     CudnnDescriptor plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     link(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, choice.get());
     set_one(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);

@@ -1,0 +1,53 @@
+#include "schema/ops/nn/windows.h"
+
+#include "schema/core/error.h"
+
+namespace genesis {
+
+void check_windows(std::string_view op, const Windows& w, const std::vector<int64_t>& window) {
+  const size_t axes = window.size();
+  if (axes < 1 || axes > kMaxSpatialAxes)
+    fail("{} takes 1 to {} spatial axes, got {}", op, kMaxSpatialAxes, axes);
+  for (const auto* list : {&w.strides, &w.dilations, &w.pads_begin, &w.pads_end})
+    if (list->size() != axes)
+      fail("{}: strides, dilations and pads have one number for each of the {} spatial axes, got {}", op,
+           axes, list->size());
+  for (size_t i = 0; i < axes; ++i)
+    if (window[i] < 1 || w.strides[i] < 1 || w.dilations[i] < 1 || w.pads_begin[i] < 0 || w.pads_end[i] < 0)
+      fail(
+          "{}: along spatial axis {}, window {}, stride {} and dilation {} must be 1 or more, and padding "
+          "{}, {} 0 or more",
+          op, i, window[i], w.strides[i], w.dilations[i], w.pads_begin[i], w.pads_end[i]);
+}
+
+Dim window_positions(const Dim& size, const Windows& w, size_t axis, int64_t window, bool ceil_mode) {
+  const int64_t stride = w.strides[axis];
+  const int64_t reach = checked_add(checked_mul(w.dilations[axis], window - 1), 1);
+  const Dim free = size + Dim(checked_add(w.pads_begin[axis], w.pads_end[axis])) - Dim(reach);
+  if (!free.is_constant()) {
+    if (!ceil_mode)
+      for (int64_t rest = 0; rest < stride; ++rest)
+        if (const auto steps = (free - rest).divide_exact(stride)) return *steps + 1;
+    fail(
+        "windows with stride {}{} along an axis of symbolic size {}: the number of positions is no "
+        "polynomial "
+        "of its symbols; bind the size, or write it as a multiple of the stride",
+        stride, ceil_mode ? " and ceil_mode" : "", size.to_string());
+  }
+  if (free.value() < 0)
+    fail("a window of {} does not fit an axis of {} with padding {} and {}", reach, size.to_string(),
+         w.pads_begin[axis], w.pads_end[axis]);
+  int64_t positions = (free.value() + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  if (ceil_mode && (positions - 1) * stride >= size.value() + w.pads_begin[axis]) --positions;
+  return positions;
+}
+
+Shape positions_shape(const Shape& x, const Dim& channels, const Windows& windows,
+                      const std::vector<int64_t>& window, bool ceil_mode) {
+  Shape shape = {x[0], channels};
+  for (size_t i = 0; i < window.size(); ++i)
+    shape.push_back(window_positions(x[static_cast<int>(i) + 2], windows, i, window[i], ceil_mode));
+  return shape;
+}
+
+}  // namespace genesis

@@ -1,0 +1,123 @@
+// Tests the layers of convolutional networks, and what inference makes of a convolution with a batch norm.
+#include "builder/image_layers.h"
+
+#include <algorithm>
+
+#include "passes/core/match.h"
+#include "passes/fusion/passes.h"
+#include "schema/ops/nn/convolution.h"
+#include "tests/builder/layer_run.h"
+#include "tests/op_harness.h"
+
+namespace genesis::testing {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Names names_of(const Model& model) {
+  Names names;
+  for (const State& state : model.states()) names.push_back(state.name + " " + state.type.to_string());
+  return names;
+}
+
+TEST(ImageLayers, HaveTorchsNames) {
+  Model model;
+  const Scope root(model, 1);
+  const nn::Conv2d conv(root / "conv", 4, 6, {3}, {.conv = {.groups = 2}});
+  const nn::ConvTranspose1d up(root / "up", 4, 6, {2}, {.conv = {.stride = {2}}, .bias = false});
+  const nn::BatchNorm2d norm(root / "norm", 6);
+  const nn::GroupNorm groups(root / "groups", 2, 6);
+  const nn::InstanceNorm2d each(root / "each", 6);
+  EXPECT_EQ(names_of(model),
+            (Names{"conv.weight f32[6,2,3,3]", "conv.bias f32[6]", "up.weight f32[4,6,2]",
+                   "norm.weight f32[6]", "norm.bias f32[6]", "norm.running_mean f32[6]",
+                   "norm.running_var f32[6]", "groups.weight f32[6]", "groups.bias f32[6]"}));
+  expect_error([&] { nn::Conv2d(root / "odd", 3, 6, {3}, {.conv = {.groups = 2}}); },
+               {"layer 'odd'", "2 groups"});
+  expect_error([&] { nn::GroupNorm(root / "odd", 4, 6); }, {"layer 'odd'", "4 groups"});
+}
+
+TEST(ImageLayers, HaveTorchsShapes) {
+  Model model;
+  const Scope root(model, 1);
+  GraphBuilder g(model, "f");
+  const Value x = g.input("x", DType::f32, {2, 4, 9, 8});
+  const auto shape = [](Value y) { return y.shape().to_string(); };
+  EXPECT_EQ(shape(nn::Conv2d(root / "a", 4, 6, {3}, {.conv = {.stride = {2}, .padding = {1}}})(x)),
+            "[2,6,5,4]");
+  EXPECT_EQ(shape(nn::ConvTranspose2d(root / "b", 4, 6, {3},
+                                      {.conv = {.stride = {2}, .padding = {1}}, .output_padding = {1}})(x)),
+            "[2,6,18,16]");
+  EXPECT_EQ(shape(nn::MaxPool2d{{.window = {3}, .stride = {2}, .padding = {1}}}(x)), "[2,4,5,4]");
+  EXPECT_EQ(shape(nn::AvgPool2d{{.window = {2}, .ceil_mode = true}}(x)), "[2,4,5,4]");
+  EXPECT_EQ(shape(nn::LPPool2d{2, {.window = {2}}}(x)), "[2,4,4,4]");
+  EXPECT_EQ(shape(nn::AdaptiveAvgPool2d{{3, 4}}(x)), "[2,4,3,4]");
+  EXPECT_EQ(shape(nn::AdaptiveMaxPool2d{{2}}(x)), "[2,4,2,2]");
+  EXPECT_EQ(shape(conv(x, zeros(*x.graph, {3, 4, 4, 4}), {}, same_padding(x, {4, 4}, {.stride = {2, 2}}))),
+            "[2,3,5,4]");
+  expect_error([&] { nn::Conv1d(root / "c", 4, 6, {3})(x); }, {"layer 'c'", "1 spatial axes", "[2,4,9,8]"});
+  expect_error([&] { nn::BatchNorm2d(root / "d", 3)(x); }, {"layer 'd'", "[N, 3, ...]"});
+}
+
+// A block of a residual network: y = relu(norm(conv(relu6(norm(conv(x))))) + x).
+struct Block {
+  nn::Conv2d conv1, conv2;
+  nn::BatchNorm2d norm1, norm2;
+
+  explicit Block(const Scope& s)
+      : conv1(s / "conv1", 4, 8, {3}, {.conv = {.padding = {1}}, .bias = false}),
+        conv2(s / "conv2", 8, 4, {1}),
+        norm1(s / "norm1", 8),
+        norm2(s / "norm2", 4) {}
+  Value operator()(Value x) const { return relu(norm2(conv2(clamp(norm1(conv1(x)), 0, 6))) + x); }
+};
+
+TEST(ImageLayers, InferenceMakesABatchNormPartOfItsConvolution) {
+  auto model = std::make_shared<Model>();
+  const Block block(Scope(*model, 3) / "block");
+  {
+    GraphBuilder g(*model, "forward");
+    g.output("y", block(g.input("x", DType::f32, {2, 4, 5, 6})));
+  }
+  scramble(*model);
+  const Graph fused = passes::fuse_convolution(*model->entries()[0], {});
+  int64_t large = 0;
+  std::vector<ConvolutionActivation> activations;
+  for (const Node& node : fused.nodes()) {
+    large += fused.type(node.outputs[0]).shape.rank() == 4 && fused.type(node.outputs[0]).numel() > 8;
+    if (const auto convolution = passes::match<ops::Convolution>(node)) {
+      activations.push_back(convolution->activation);
+      EXPECT_TRUE(convolution->has_scale && convolution->has_bias);
+    }
+  }
+  EXPECT_EQ(large, 2);
+  EXPECT_EQ(activations, (std::vector{ConvolutionActivation::kRelu6, ConvolutionActivation::kRelu}));
+
+  const Tensor x = wave_tensor({2, 4, 5, 6}, 0.3);
+  const auto run = [&](const SessionOptions& options) {
+    return Session(model, options).run("forward", {{"x", x}}).at("y").to_doubles();
+  };
+  SessionOptions apart;
+  apart.disabled = {"fuse_convolution"};
+  const Doubles got = run({}), expected = run(apart);
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-5) << i;
+}
+
+TEST(ImageLayers, TrainingUpdatesRunningStatistics) {
+  auto model = std::make_shared<Model>();
+  const nn::BatchNorm2d norm(Scope(*model, 3) / "norm", 2);
+  {
+    GraphBuilder g(*model, "train", Mode::kTrain);
+    g.output("y", norm(g.input("x", DType::f32, {2, 2, 1, 2})));
+  }
+  Session session(model);
+  const auto y = session.run("train", {{"x", tensor({2, 2, 1, 2}, {1, 3, 0, 0, 5, 7, 0, 4})}});
+  const Doubles mean = session.state("norm.running_mean").to_doubles(),
+                var = session.state("norm.running_var").to_doubles();
+  EXPECT_NEAR(mean[0], 0.4, 1e-6);  // 0.1 times the mean of 1, 3, 5, 7
+  EXPECT_NEAR(var[0], 0.9 + 0.1 * 20 / 3, 1e-5);
+  EXPECT_NEAR(y.at("y").to_doubles()[0], -3 / std::sqrt(5 + 1e-5), 1e-5);
+}
+
+}  // namespace
+}  // namespace genesis::testing

@@ -1,0 +1,294 @@
+// Tests convolution, its transposed form and its gradients against plain loops, and pooling.
+#include "schema/ops/nn/convolution.h"
+
+#include <cmath>
+
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/pooling.h"
+#include "tests/op_harness.h"
+
+namespace genesis::testing {
+namespace {
+
+struct Window {
+  std::vector<int64_t> size, stride, dilation, begin, end;
+  Windows moves() const { return {stride, dilation, begin, end}; }
+};
+
+std::vector<int64_t> positions_of(const std::vector<int64_t>& sizes, const Window& w,
+                                  bool ceil_mode = false) {
+  std::vector<int64_t> positions;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int64_t free = sizes[i] + w.begin[i] + w.end[i] - w.dilation[i] * (w.size[i] - 1) - 1;
+    int64_t n = (free + (ceil_mode ? w.stride[i] - 1 : 0)) / w.stride[i] + 1;
+    if (ceil_mode && (n - 1) * w.stride[i] >= sizes[i] + w.begin[i]) --n;
+    positions.push_back(n);
+  }
+  return positions;
+}
+
+// Calls body(position, tap, element) for each tap that meets an element, all as flat numbers.
+template <class Body>
+void for_each_tap(const std::vector<int64_t>& sizes, const Window& w, const std::vector<int64_t>& positions,
+                  const Body& body) {
+  int64_t count = 1, taps = 1;
+  for (const int64_t n : positions) count *= n;
+  for (const int64_t n : w.size) taps *= n;
+  for (int64_t position = 0; position < count; ++position)
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const auto at = unravel(position, positions), in = unravel(tap, w.size);
+      std::vector<int64_t> element;
+      bool inside = true;
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        element.push_back(at[i] * w.stride[i] + in[i] * w.dilation[i] - w.begin[i]);
+        inside = inside && element[i] >= 0 && element[i] < sizes[i];
+      }
+      if (inside) body(position, tap, ravel(element, sizes));
+    }
+}
+
+std::vector<int64_t> spatial(const Ref& x) { return {x.shape.begin() + 2, x.shape.end()}; }
+
+int64_t product(const std::vector<int64_t>& sizes) {
+  int64_t n = 1;
+  for (const int64_t size : sizes) n *= size;
+  return n;
+}
+
+// Calls body(x, weight, y), flat numbers of the elements that are multiplied and of the sum they belong to.
+template <class Body>
+void for_each_product(const std::vector<int64_t>& x, const std::vector<int64_t>& weight, const Window& w,
+                      int64_t groups, const Body& body) {
+  const std::vector<int64_t> sizes(x.begin() + 2, x.end()), positions = positions_of(sizes, w);
+  const int64_t out = weight[0], in = weight[1], taps = product(w.size), elements = product(sizes),
+                count = product(positions);
+  for_each_tap(sizes, w, positions, [&](int64_t position, int64_t tap, int64_t element) {
+    for (int64_t n = 0; n < x[0]; ++n)
+      for (int64_t o = 0; o < out; ++o)
+        for (int64_t i = 0; i < in; ++i)
+          body((n * x[1] + o / (out / groups) * in + i) * elements + element, (o * in + i) * taps + tap,
+               (n * out + o) * count + position);
+  });
+}
+
+Ref convolved(const Ref& x, const Ref& weight, const Window& w, int64_t groups) {
+  std::vector<int64_t> shape = {x.dim(0), weight.dim(0)};
+  for (const int64_t n : positions_of(spatial(x), w)) shape.push_back(n);
+  Ref y = ref_zeros(shape);
+  for_each_product(x.shape, weight.shape, w, groups,
+                   [&](int64_t i, int64_t j, int64_t k) { y[k] += x[i] * weight[j]; });
+  return y;
+}
+
+void check_convolution(const std::string& name, std::vector<int64_t> x, std::vector<int64_t> weight,
+                       const Window& w, int64_t groups = 1) {
+  check(
+      with_terms({.name = name,
+                  .inputs = {real(x), real(weight)},
+                  .build =
+                      [=](const Inputs& in) {
+                        return Outputs{convolution({.windows = w.moves(), .groups = groups}, {in[0], in[1]})};
+                      },
+                  .reference = [=](const Refs& in) { return Refs{convolved(in[0], in[1], w, groups)}; },
+                  .directions = product(x) > 300 ? 8 : 0}));
+}
+
+const Window kPoint{{1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}};
+const Window kSame{{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+const Window kStrided{{3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}};
+
+TEST(Convolution, IsASumOverChannelsAndTaps) {
+  check_convolution("conv_point", {2, 5, 3, 4}, {9, 5, 1, 1}, kPoint);
+  check_convolution("conv_same", {2, 3, 5, 6}, {9, 3, 3, 3}, kSame);
+  check_convolution("conv_strided", {1, 3, 7, 6}, {4, 3, 3, 3}, kStrided);
+  check_convolution("conv_1d", {2, 2, 9}, {3, 2, 4}, {{4}, {3}, {2}, {2}, {1}});
+  check_convolution("conv_3d", {1, 2, 4, 3, 5}, {2, 2, 2, 3, 2},
+                    {{2, 3, 2}, {1, 1, 2}, {1, 1, 1}, {0, 1, 1}, {1, 1, 0}});
+  check_convolution("conv_point_strided", {1, 4, 5, 5}, {3, 4, 1, 1},
+                    {{1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}});
+}
+
+TEST(Convolution, HasGroups) {
+  check_convolution("conv_groups", {2, 4, 4, 5}, {6, 2, 3, 3}, kSame, 2);
+  check_convolution("conv_depthwise", {2, 3, 6, 7}, {3, 1, 3, 3}, kStrided, 3);
+  check_convolution("conv_multiplied", {1, 2, 6, 5}, {4, 1, 5, 3}, {{5, 3}, {1, 2}, {1, 2}, {2, 3}, {2, 2}},
+                    2);
+}
+
+// These have several tiles of columns, blocks of terms and rows left over.
+TEST(Convolution, HasManyTiles) {
+  check_convolution("conv_tiles", {1, 29, 8, 27}, {9, 29, 3, 3}, kSame);
+  check_convolution("conv_blocks", {1, 260, 3, 7}, {9, 260, 1, 1}, kPoint);
+  check_convolution("conv_long_rows", {1, 2, 1, 4200}, {2, 1, 1, 3}, {{1, 3}, {1, 1}, {1, 1}, {0, 1}, {0, 1}},
+                    2);
+}
+
+TEST(Convolution, HasAScaleABiasAnAddendAndAnActivation) {
+  using enum ConvolutionActivation;
+  for (const auto activation : {kNone, kRelu, kRelu6, kHardswish})
+    for (const int64_t groups : {int64_t{1}, int64_t{4}})
+      check({.name = "conv_epilogue",
+             .inputs = {real({2, 4, 4, 5}), real({8, 4 / groups, 3, 3}), real({8}, 2, 4), real({8}),
+                        real({2, 8, 4, 5})},
+             .build =
+                 [=](const Inputs& in) {
+                   return Outputs{
+                       convolution({.windows = kSame.moves(), .groups = groups, .activation = activation},
+                                   {in[0], in[1], in[2], in[3], in[4]})};
+                 },
+             .reference =
+                 [=](const Refs& in) {
+                   Ref y = convolved(in[0], in[1], kSame, groups);
+                   for (int64_t i = 0; i < y.numel(); ++i) {
+                     const double v = y[i] * in[2][i / 20 % 8] + in[3][i / 20 % 8] + in[4][i];
+                     const double relu6 = std::min(std::max(v, 0.0), 6.0);
+                     y[i] = activation == kNone    ? v
+                            : activation == kRelu  ? std::max(v, 0.0)
+                            : activation == kRelu6 ? relu6
+                                                   : v * std::min(std::max(v + 3, 0.0), 6.0) / 6;
+                   }
+                   return Refs{y};
+                 },
+             .gradient = false,
+             .tolerance = 2e-5,        // sums of 36 terms times a scale of 4
+             .tolerance_low = 0.06});  // and so in 16 bits
+}
+
+TEST(Convolution, TransposedIsItsGradient) {
+  const auto check_transposed = [](const std::string& name, std::vector<int64_t> x,
+                                   std::vector<int64_t> weight, const Window& w, int64_t groups,
+                                   std::vector<int64_t> sizes) {
+    check(with_terms(
+        {.name = name,
+         .inputs = {real(x), real(weight)},
+         .build =
+             [=](const Inputs& in) {
+               return Outputs{convolution_transposed(
+                   {.windows = w.moves(), .groups = groups, .sizes = Shape::of(sizes)}, in[0], in[1])};
+             },
+         .reference =
+             [=](const Refs& in) {
+               std::vector<int64_t> shape = {x[0], weight[1] * groups};
+               shape.insert(shape.end(), sizes.begin(), sizes.end());
+               Ref y = ref_zeros(shape);
+               for_each_product(shape, weight, w, groups,
+                                [&](int64_t i, int64_t j, int64_t k) { y[i] += in[0][k] * in[1][j]; });
+               return Refs{y};
+             }}));
+  };
+  check_transposed("transposed_same", {1, 3, 4, 5}, {3, 2, 3, 3}, kSame, 1, {4, 5});
+  check_transposed("transposed_strided", {2, 4, 3, 3}, {4, 2, 3, 3}, kStrided, 2, {6, 5});
+  check_transposed("transposed_gaps", {1, 2, 3}, {2, 3, 2}, {{2}, {3}, {1}, {0}, {0}}, 1, {9});
+  check_transposed("transposed_dilated", {1, 2, 4}, {2, 1, 3}, {{3}, {2}, {2}, {1}, {1}}, 1, {10});
+}
+
+TEST(Convolution, SymbolicSizesWorkWhereTheStrideDividesThem) {
+  const Dim h = Dim::symbol("h");
+  const auto shape = [&](const Dim& size, const Window& w) {
+    return infer_case({{DType::f32, {Dim::symbol("batch"), 3, size, 8}}, {DType::f32, {4, 3, 3, 3}}},
+                      [&](const Inputs& in) {
+                        return Outputs{convolution({.windows = w.moves()}, {in[0], in[1]})};
+                      })[0]
+        .shape.to_string();
+  };
+  EXPECT_EQ(shape(h, kSame), "[batch,4,h,8]");
+  EXPECT_EQ(shape(h * 4, kStrided), "[batch,4,2*h,4]");
+  expect_error([&] { shape(h, kStrided); }, {"stride 2", "symbolic size h", "bind the size"});
+}
+
+TEST(Convolution, RefusesWhatDoesNotFit) {
+  const auto refused = [](std::vector<int64_t> x, std::vector<int64_t> weight, const Window& w,
+                          int64_t groups) {
+    return [=] {
+      infer_case({{DType::f32, Shape::of(x)}, {DType::f32, Shape::of(weight)}}, [&](const Inputs& in) {
+        return Outputs{convolution({.windows = w.moves(), .groups = groups}, {in[0], in[1]})};
+      });
+    };
+  };
+  expect_error(refused({1, 3, 4, 4}, {2, 4, 3, 3}, kSame, 1), {"convolution", "3 channels"});
+  expect_error(refused({1, 4, 4, 4}, {3, 2, 3, 3}, kSame, 2), {"2 groups"});
+  expect_error(refused({1, 3, 4}, {2, 3, 3}, kSame, 1), {"strides", "1 spatial axes"});
+  expect_error(refused({1, 3, 1, 1}, {2, 3, 5, 5}, {{5, 5}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, 1),
+               {"does not fit"});
+}
+
+// --- pooling
+
+enum class Pool { kMax, kAverage, kAverageOfElements };
+
+Ref pooled(const Ref& x, const Window& w, bool ceil_mode, Pool pool) {
+  const std::vector<int64_t> sizes = spatial(x), positions = positions_of(sizes, w, ceil_mode);
+  std::vector<int64_t> shape = {x.dim(0), x.dim(1)};
+  shape.insert(shape.end(), positions.begin(), positions.end());
+  Ref y = ref_zeros(shape);
+  const int64_t count = product(positions), elements = product(sizes);
+  for (int64_t plane = 0; plane < x.dim(0) * x.dim(1); ++plane) {
+    std::vector<double> number(static_cast<size_t>(count));
+    for_each_tap(sizes, w, positions, [&](int64_t position, int64_t, int64_t element) {
+      double &to = y[plane * count + position], &n = number[static_cast<size_t>(position)];
+      const double value = x[plane * elements + element];
+      to = pool != Pool::kMax ? to + value : n == 0 ? value : std::max(to, value);
+      ++n;
+    });
+    for (int64_t i = 0; pool != Pool::kMax && i < count; ++i) {
+      double n = 1;
+      const auto at = unravel(i, positions);
+      for (size_t axis = 0; axis < sizes.size(); ++axis) {
+        int64_t counted = 0;
+        for (int64_t tap = 0; tap < w.size[axis]; ++tap)
+          counted +=
+              at[axis] * w.stride[axis] + tap * w.dilation[axis] - w.begin[axis] < sizes[axis] + w.end[axis];
+        n *= static_cast<double>(counted);
+      }
+      y[plane * count + i] /= pool == Pool::kAverage ? n : number[static_cast<size_t>(i)];
+    }
+  }
+  return y;
+}
+
+void check_pool(const std::string& name, std::vector<int64_t> x, const Window& w, bool ceil_mode = false) {
+  for (const Pool pool : {Pool::kMax, Pool::kAverage, Pool::kAverageOfElements})
+    check({.name = name,
+           .inputs = {real(x)},
+           .build =
+               [=](const Inputs& in) {
+                 if (pool == Pool::kMax)
+                   return Outputs{emit(ops::MaxPool{w.moves(), w.size, ceil_mode}, {in[0]})};
+                 return Outputs{
+                     emit(ops::AveragePool{w.moves(), w.size, ceil_mode, pool == Pool::kAverage}, {in[0]})};
+               },
+           .reference = [=](const Refs& in) { return Refs{pooled(in[0], w, ceil_mode, pool)}; },
+           .low_gradient = pool != Pool::kMax});  // rounded elements tie
+}
+
+TEST(Pooling, CombinesTheElementsOfEachWindow) {
+  check_pool("pool_2d", {2, 3, 6, 7}, {{2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}});
+  check_pool("pool_padded", {1, 2, 6, 5}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}});
+  check_pool("pool_ceil", {1, 2, 5, 6}, {{2, 3}, {2, 2}, {1, 1}, {0, 1}, {0, 1}}, true);
+  check_pool("pool_1d", {2, 2, 9}, {{3}, {1}, {2}, {1}, {2}});
+  check_pool("pool_3d", {1, 1, 4, 3, 5}, {{2, 2, 2}, {2, 1, 2}, {1, 1, 1}, {0, 0, 1}, {0, 1, 0}});
+}
+
+TEST(Pooling, ANanIsGreatest) {
+  const float nan = std::nanf("");
+  const auto y = run_graph({{"x", Tensor::of({1, 1, 4}, std::vector<float>{1, nan, 3, 2})}},
+                           [](const Inputs& in) -> std::vector<std::pair<std::string, Value>> {
+                             return {{"y", emit(ops::MaxPool{{{1}, {1}, {0}, {0}}, {2}}, {in[0]})}};
+                           });
+  const auto numbers = y.at("y").as<float>();
+  EXPECT_TRUE(std::isnan(numbers[0]) && std::isnan(numbers[1]));
+  EXPECT_EQ(numbers[2], 3);
+}
+
+TEST(Pooling, RefusesAWindowOfPadding) {
+  expect_error(
+      [] {
+        infer_case({{DType::f32, {1, 1, 4}}}, [](const Inputs& in) {
+          return Outputs{emit(ops::MaxPool{{{1}, {1}, {3}, {3}}, {2}}, {in[0]})};
+        });
+      },
+      {"max_pool", "padding of 3"});
+}
+
+}  // namespace
+}  // namespace genesis::testing
