@@ -1,4 +1,6 @@
 // Control flow: branches, loops that are unrolled, and scans.
+#include <algorithm>
+
 #include "builder/functions.h"
 #include "models/formats/onnx/operators.h"
 #include "schema/core/error.h"
@@ -29,7 +31,8 @@ Results chosen_branch(Call& call) {
   Results results;
   for (size_t i = 0; i < a.size(); ++i) {
     if (!a[i] || !b[i] || a[i]->kind != Item::Kind::kTensor || b[i]->kind != Item::Kind::kTensor)
-      fail("a condition that depends on data chooses between values that are no tensors");
+      throw NeedsValue("a condition that depends on data chooses between values that are no tensors",
+                       call.environment().known.sources(condition));
     const Value x = value_of(call.environment(), *a[i]), y = value_of(call.environment(), *b[i]);
     if (x.type() != y.type() || a[i]->element != b[i]->element)
       throw NeedsValue(

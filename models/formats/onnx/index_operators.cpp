@@ -1,5 +1,7 @@
 // Operators that read or write elements at places that are tensors, and those that sort.
 #include "builder/functions.h"
+#include "models/formats/onnx/element_types.h"
+#include "models/formats/onnx/integers.h"
 #include "models/formats/onnx/operators.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"
@@ -185,8 +187,11 @@ Results greatest(Call& call) {
     const Value none = narrow(x, axis, 0, 0);
     return {item_of(none), item_of(cast(none, DType::i64))};
   }
-  const auto [values, indices] = topk(x, count, axis, largest);
-  return {item_of(values), item_of(indices, OnnxElement::kI64)};
+  if (is_foreign(call.element(0)) && !is_unsigned_word(call.element(0)))
+    fail("it sorts codes of small numbers");
+  const bool is_u64 = call.element(0) == OnnxElement::kU64;
+  const auto [values, indices] = topk(is_u64 ? ordered_u64(x) : x, count, axis, largest);
+  return {item_of(is_u64 ? ordered_u64(values) : values, call.element(0)), item_of(indices)};
 }
 
 Value compressed(Call& call) {
@@ -254,7 +259,7 @@ const Operators& index_operators() {
       {"ScatterElements", one<elements_scattered>},
       {"ScatterND", one<scattered_by_indices>},
       {"TensorScatter", one<cache_written>},
-      {"TopK", greatest, 1},
+      {"TopK", greatest, 1, Takes::kAnyAlone},
       {"ai.onnx.ml::ArrayFeatureExtractor", one<features_extracted>},
   };
   return kOperators;

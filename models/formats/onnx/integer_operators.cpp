@@ -104,11 +104,17 @@ Results shifted(Call& call) {
     const int64_t power = bit == 5 ? int64_t{1} << 32 : int64_t{1} << (int64_t{1} << bit);
     factor = factor * where(bit_of(shift, bit) == 1, scalar_like(x, power), Scalar(1));
   }
-  Value result = direction == "LEFT" ? x * factor
-                 : bits == 64        ? quotient_of_u64(x, factor)
-                                     : floordiv(x, factor);
-  result = where(is_out, scalar_like(x, 0), result);
-  if (bits < 64) result = remainder(result, scalar_like(x, int64_t{1} << bits));
+  Value result = direction == "LEFT"            ? x * factor
+                 : element == OnnxElement::kU64 ? quotient_of_u64(x, factor)
+                                                : floordiv(x, factor);
+  // A signed integer that is shifted right keeps its sign.
+  const bool keeps_sign = direction == "RIGHT" && is_signed(element);
+  result =
+      where(is_out, keeps_sign ? where(x < 0, scalar_like(x, -1), Scalar(0)) : scalar_like(x, 0), result);
+  if (bits < 64) {
+    const int64_t range = int64_t{1} << bits, below = is_signed(element) ? range / 2 : 0;
+    result = remainder(result + below, scalar_like(x, range)) - below;
+  }
   return {item_of(cast(result, dtype), element)};
 }
 

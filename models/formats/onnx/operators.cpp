@@ -13,7 +13,9 @@ const Table& table() {
     for (const auto* operators :
          {&elementwise_operators(), &integer_operators(), &shape_operators(), &index_operators(),
           &reduction_operators(), &product_operators(), &window_operators(), &norm_operators(),
-          &type_operators(), &control_operators(), &sequence_operators()})
+          &type_operators(), &control_operators(), &sequence_operators(), &recurrent_operators(),
+          &attention_operators(), &resize_operators(), &loss_operators(), &sampling_operators(),
+          &signal_operators(), &feature_operators()})
       for (const Operator& one : *operators) all.emplace(one.name, &one);
     return all;
   }();

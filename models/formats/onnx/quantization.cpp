@@ -65,21 +65,19 @@ Value encoded(Value x, OnnxElement to, bool saturate, const std::string& round_m
   const Value magnitude = abs(flat);
   const Value counted =
       sum(cast(magnitude >= constant(*x.graph, Tensor::of(codes.thresholds)), DType::i32), {1});
-  Value code = counted;
-  if (codes.overflow_code >= 0)
-    code = where(counted == static_cast<int64_t>(codes.thresholds.size()),
-                 scalar_like(code, codes.overflow_code), code);
   const Value line = reshape(flat, {x.shape().numel()});
+  const Value is_negative = logical_or(line < 0.0, logical_and(line == 0.0, reciprocal(line) < 0.0));
+  Value code = counted;
   if (codes.sign_bit > 0) {
-    const Value is_negative = logical_or(line < 0.0, logical_and(line == 0.0, reciprocal(line) < 0.0));
     const Value negative = codes.has_negative_zero ? is_negative : logical_and(is_negative, code != 0);
     code = where(negative, code + codes.sign_bit, code);
   }
-  if (codes.infinity_code >= 0) {
-    Value infinite = where(line < 0.0, scalar_like(code, codes.infinity_code + codes.infinity_sign),
-                           scalar_like(code, codes.infinity_code));
-    code = where(isinf(line), infinite, code);
-  }
+  const auto beyond = [&](int64_t positive) {
+    return where(is_negative, scalar_like(code, positive + codes.infinity_sign), scalar_like(code, positive));
+  };
+  if (codes.overflow_code >= 0)
+    code = where(counted == static_cast<int64_t>(codes.thresholds.size()), beyond(codes.overflow_code), code);
+  if (codes.infinity_code >= 0) code = where(isinf(line), beyond(codes.infinity_code), code);
   code = where(isnan(line), scalar_like(code, codes.nan_code), code);
   return reshape(cast(code, DType::u8), x.shape());
 }

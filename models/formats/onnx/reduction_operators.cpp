@@ -1,4 +1,6 @@
 // Operators that reduce axes, accumulate along one, or normalize over one: sums, extremes, softmax.
+#include <limits>
+
 #include "builder/functions.h"
 #include "models/formats/onnx/operators.h"
 #include "schema/core/error.h"
@@ -20,8 +22,6 @@ using Reduce = Value (*)(Value, const AxisList&, bool);
 using Map = Value (*)(Value);
 
 Value same(Value x) { return x; }
-Value product_of_reals(Value x) { return x; }
-
 // before(x) is reduced, and behind() is applied to the result, which has the type of x.
 template <Reduce reduce, Map before, Map behind>
 Results reduction(Call& call) {
@@ -41,11 +41,33 @@ Value log_of_sum_of_exp(Value x, const AxisList& axes, bool keeps) {
 }
 Value square_root(Value x) { return sqrt(is_float(x.dtype()) ? x : cast(x, DType::f64)); }
 Value logarithm(Value x) { return log(is_float(x.dtype()) ? x : cast(x, DType::f64)); }
+// Returns what a reduction of no elements gives, if x has none along the axes.
+std::optional<Value> of_nothing(Value x, const AxisList& axes, bool keeps, double real, int64_t integer) {
+  bool is_empty = false;
+  for (const int axis : normalize_axes(axes.axes, x.rank())) is_empty |= x.dim(axis) == Dim(0);
+  if (!is_empty) return std::nullopt;
+  const Shape shape = sum(cast(x, DType::f32), axes, keeps).shape();
+  return is_float(x.dtype()) ? full(*x.graph, shape, real, x.dtype())
+                             : full(*x.graph, shape, integer, x.dtype());
+}
+int64_t least_integer(DType dtype) {
+  return dtype == DType::u8 ? 0 : std::numeric_limits<int64_t>::min() >> (64 - 8 * size_of(dtype));
+}
+int64_t greatest_integer(DType dtype) { return dtype == DType::u8 ? 255 : -(least_integer(dtype) + 1); }
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 Value greatest_of(Value x, const AxisList& axes, bool keeps) {
+  if (const auto none =
+          of_nothing(x, axes, keeps, -kInfinity, x.dtype() == DType::boolean ? 0 : least_integer(x.dtype())))
+    return *none;
   if (x.dtype() == DType::boolean) return cast(max(cast(x, DType::i32), axes, keeps), DType::boolean);
   return max(x, axes, keeps);
 }
 Value least_of(Value x, const AxisList& axes, bool keeps) {
+  if (const auto none = of_nothing(x, axes, keeps, kInfinity,
+                                   x.dtype() == DType::boolean ? 1 : greatest_integer(x.dtype())))
+    return *none;
   if (x.dtype() == DType::boolean) return cast(min(cast(x, DType::i32), axes, keeps), DType::boolean);
   return min(x, axes, keeps);
 }
@@ -123,7 +145,7 @@ const Operators& reduction_operators() {
       {"ReduceMax", reduction<greatest_of, same, same>, 1},
       {"ReduceMean", reduction<real_mean, same, same>},
       {"ReduceMin", reduction<least_of, same, same>, 1},
-      {"ReduceProd", reduction<prod, product_of_reals, same>},
+      {"ReduceProd", reduction<prod, same, same>},
       {"ReduceSum", reduction<sum, same, same>},
       {"ReduceSumSquare", reduction<sum, square, same>},
       {"Softmax", along_axis<softmax>},

@@ -76,7 +76,11 @@ Results split_to_sequence(Call& call) {
   } else if (const KnownSizes sizes = call.known_sizes(1); sizes.shape.empty()) {
     pieces = split_every(x, call.integer(1), axis);
   } else {
-    pieces = split(x, call.integers(1), axis);
+    Dim at = 0;
+    for (const Dim& size : sizes.elements) {
+      pieces.push_back(narrow(x, axis, at, size));
+      at = at + size;
+    }
   }
   std::vector<ItemPtr> items;
   for (const Value& piece : pieces) items.push_back(item_of(piece, call.element(0)));

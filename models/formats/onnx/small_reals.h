@@ -19,7 +19,7 @@ struct SmallRealCodes {
   bool has_negative_zero = true;
   int64_t overflow_code = -1;  // of magnitudes above all thresholds; -1: the greatest code
   int64_t infinity_code = -1;  // -1: infinities are magnitudes like others
-  int64_t infinity_sign = 0;   // added for the negative infinity
+  int64_t infinity_sign = 0;   // added to both of these for negative numbers
   int64_t nan_code = 0;
 };
 // Ties go to the even code. `round_mode` is for f8e8m0: "up", "down" or "nearest".

@@ -97,6 +97,7 @@ Results bits_as(Call& call) {
     return (from == a && to == b) || (from == b && to == a);
   };
   using enum OnnxElement;
+  if (from == kBool && (to == kU8 || to == kI8)) return {item_of(cast(x, *onnx_storage(to)), to)};
   if (is(kI64, kU64)) return {item_of(x, to)};
   if (is(kI8, kU8) || is(kI16, kU16) || is(kI32, kU32)) return {item_of(converted(x, from, to, true), to)};
   fail("the bits of {} as {} are not read", onnx_element_type(static_cast<int64_t>(from)).dtype,

@@ -131,7 +131,10 @@ std::shared_ptr<const Model> import_case(const Case& test, const std::map<std::s
     if (content.is_sequence)
       for (const Given& given : content.tensors) options.sequences[name].push_back(given.tensor.type());
     if (content.is_sequence && content.tensors.empty()) options.sequences[name] = {};
-    if (!content.is_sequence && !content.is_absent && !test.file.graph.types.at(name).has_shape)
+    const bool has_sequence =
+        std::ranges::any_of(inputs, [](const auto& one) { return one.second.is_sequence; });
+    if (!content.is_sequence && !content.is_absent &&
+        (has_sequence || !test.file.graph.types.at(name).has_shape))
       options.shapes[name] = content.tensors[0].tensor.shape();
   }
   for (;;) try {
