@@ -25,9 +25,19 @@ Results chosen_branch(Call& call) {
   const OnnxGraph &yes = call.body("then_branch"), &no = call.body("else_branch");
   if (const auto condition = known_number(call, call.item(0)))
     return call.environment().run_body(*condition != 0 ? yes : no, {});
-  const Results a = call.environment().run_body(yes, {}), b = call.environment().run_body(no, {});
-  if (a.size() != b.size()) fail("its branches have {} and {} results", a.size(), b.size());
   const Value condition = reshape(call.tensor(0), {});
+  const auto branch = [&](const OnnxGraph& graph) {
+    try {
+      return call.environment().run_body(graph, {});
+    } catch (const Error& problem) {  // the branch may be impossible where the condition chooses the other
+      throw NeedsValue(
+          fmt::format("a condition that depends on data chooses between branches, one of which fails: {}",
+                      problem.message()),
+          call.environment().known.sources(condition));
+    }
+  };
+  const Results a = branch(yes), b = branch(no);
+  if (a.size() != b.size()) fail("its branches have {} and {} results", a.size(), b.size());
   Results results;
   for (size_t i = 0; i < a.size(); ++i) {
     if (!a[i] || !b[i] || a[i]->kind != Item::Kind::kTensor || b[i]->kind != Item::Kind::kTensor)
