@@ -9,7 +9,7 @@
 namespace genesis::models::onnx {
 namespace {
 
-constexpr int64_t kMostSteps = 65536;  // of a loop that is unrolled
+constexpr int64_t kMostSteps = 4096;  // of a loop that is unrolled
 
 // Returns the number that an item is, if it is known.
 std::optional<int64_t> known_number(Call& call, const ItemPtr& item) {

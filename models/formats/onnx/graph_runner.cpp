@@ -12,7 +12,7 @@ namespace genesis::models::onnx {
 namespace {
 
 constexpr int kDeepest = 64;             // functions and bodies within one another
-constexpr int64_t kMostNodes = 1000000;  // nodes after functions are inlined and loops are unrolled
+constexpr int64_t kMostNodes = 200000;  // nodes after functions are inlined and loops are unrolled
 
 std::string domain_of(const std::string& op) {
   const size_t end = op.find("::");
