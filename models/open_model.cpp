@@ -39,12 +39,7 @@ void check_is_no_other_kind(const std::string& path) {
   if (!fs::exists(path)) return;
   if (ending == ".gguf") fail("'{}' is a GGUF file: {}", path, how_to_build(path));
   if (ending == ".safetensors") fail_of_weights(path);
-  if (ending == ".onnx")
-    fail(
-        "'{}' is an ONNX file, which Genesis shows and does not run: `genesis-viz {} -o model.html` shows "
-        "it, and a folder of "
-        "transformers with the same model can be run (`genesis-build FOLDER -o FILE.genesis`)",
-        path, shell_word(path));
+  if (ending == ".onnx") fail("'{}' is an ONNX model: {}", path, how_to_build(path));
   for (const char* pickled : {".pt", ".pth", ".bin", ".ckpt"})
     if (ending == pickled && !is_model_file(path))
       fail(

@@ -1,4 +1,5 @@
-// genesis-build: writes a .genesis file from a model of the zoo, a folder saved by transformers, or a GGUF file.
+// genesis-build: writes a .genesis file from a model of the zoo, a folder saved by transformers, a GGUF file, a program of
+// torch.export or an ONNX model.
 #include <filesystem>
 #include <iostream>
 #include <sstream>
@@ -9,6 +10,8 @@
 #include "models/formats/gguf/import.h"
 #include "models/formats/hugging_face/import.h"
 #include "models/formats/hugging_face/sentence_modules.h"
+#include "models/formats/onnx/import.h"
+#include "models/formats/onnx/import_settings.h"
 #include "models/formats/pt2/import.h"
 #include "models/jobs/output_files.h"
 #include "models/text/load_tokenizer.h"
@@ -41,6 +44,7 @@ constexpr const char* kExamples = R"(Examples:
   genesis-build ~/Qwen2.5-0.5B-Instruct --link -o qwen.genesis
   genesis-build qwen2.5-0.5b-q4_k_m.gguf --set dtype=f32 -o qwen.genesis
   genesis-build resnet.pt2 -o resnet.genesis
+  genesis-build detector.onnx --set images.shape=1,3,640,640 -o detector.genesis
   genesis-build qwen2.5-7b-q8_0-00001-of-00003.gguf --tokenizer ~/Qwen2.5-7B-Instruct -o qwen.genesis
   genesis-build tokenizer corpus/ -o tokenizer --vocab-size 32000
   genesis-build qwen2 --set hidden_size=256 --set num_hidden_layers=6 --seed 1 -o qwen2.genesis)";
@@ -149,9 +153,26 @@ void warn_of_no_tokenizer(const Model& model, const std::string& folder) {
           folder, file);
 }
 
-// Imports a program that torch.export saved; it has no settings, and no tokenizer but one named on the command line.
-std::unique_ptr<Model> import_program(const Flags& flags, MappedFiles& files) {
-  auto model = models::pt2::import_model(flags.name, &files);
+bool is_program(const std::string& name) {
+  return models::pt2::is_pt2_file(name) || models::onnx::is_onnx_file(name);
+}
+
+std::unique_ptr<Model> import_onnx(const std::string& path, const models::Settings& settings,
+                                   MappedFiles& files) {
+  const OnnxFile file = read_onnx(path);
+  const auto folder = std::filesystem::absolute(path).parent_path();
+  return with_context(
+      [&] {
+        return models::onnx::import_file(file, folder, &files, models::onnx::options_of(file, settings));
+      },
+      [&] { return fmt::format("in the ONNX model '{}'", path); });
+}
+
+// Imports a program that torch.export saved, or an ONNX model; it has no tokenizer but one named on the command line.
+std::unique_ptr<Model> import_program(const Flags& flags, const models::Settings& settings,
+                                      MappedFiles& files) {
+  auto model = models::onnx::is_onnx_file(flags.name) ? import_onnx(flags.name, settings, files)
+                                                      : models::pt2::import_model(flags.name, &files);
   if (!flags.tokenizer.empty()) take_tokenizer(*model, flags.tokenizer);
   return model;
 }
@@ -159,7 +180,7 @@ std::unique_ptr<Model> import_program(const Flags& flags, MappedFiles& files) {
 // Imports the weights of a folder or a GGUF file, with its own tokenizer or the one named on the command line.
 std::unique_ptr<Model> import_named(const Flags& flags, const models::Settings& settings,
                                     MappedFiles& files) {
-  if (models::pt2::is_pt2_file(flags.name)) return import_program(flags, files);
+  if (is_program(flags.name)) return import_program(flags, settings, files);
   const bool is_folder = models::hugging_face::is_model_folder(flags.name);
   using models::hugging_face::Quantized;
   const Quantized quantized = flags.widen ? Quantized::kWidened : Quantized::kKept;
@@ -190,7 +211,7 @@ void set_pooling(Model& model, const Flags& flags) {
 
 bool is_imported(const std::string& name) {
   return models::hugging_face::is_model_folder(name) || models::gguf::is_gguf_file(name) ||
-         (models::pt2::is_pt2_file(name) && std::filesystem::exists(name));
+         (is_program(name) && std::filesystem::exists(name));
 }
 
 // Imports or draws the model and writes the file. Shows progress if that takes a while.
@@ -226,7 +247,7 @@ void check_is_no_other_file(const std::string& name) {
   if (std::filesystem::exists(name))
     fail(
         "'{}' is a file that no model is made of: expected a model of the zoo (--list), a folder that "
-        "transformers saved, a .gguf file, or a .pt2 file",
+        "transformers saved, a .gguf file, a .pt2 file or an .onnx file",
         name);
   if (names_repository(name))
     fail(
@@ -265,14 +286,15 @@ void build(const Flags& flags, const Command& app) {
   if (flags.list) return list_models(flags.out);
   if (flags.name.empty()) fail_missing("a model's name (`genesis-build --list` shows what there is)");
   if (flags.output.empty()) fail_missing("-o FILE.genesis");
-  check_rules(app, {{flags.pooling.empty(), {"--normalize"}, "without --pooling"},
-                    {imports, {"--seed"}, "with a folder or a file of weights, which are there"},
-                    {models::pt2::is_pt2_file(flags.name),
-                     {"--set", "--ignore-extra"},
-                     "with an exported program, which is what it is"},
-                    {!imports,
-                     {"--link", "--ignore-extra", "--widen"},
-                     "with a model of the zoo, which has no files of weights yet"}});
+  check_rules(
+      app,
+      {{flags.pooling.empty(), {"--normalize"}, "without --pooling"},
+       {imports, {"--seed"}, "with a folder or a file of weights, which are there"},
+       {models::pt2::is_pt2_file(flags.name), {"--set"}, "with an exported program, which is what it is"},
+       {is_program(flags.name), {"--ignore-extra"}, "with a program, which has no extra weights"},
+       {!imports,
+        {"--link", "--ignore-extra", "--widen"},
+        "with a model of the zoo, which has no files of weights yet"}});
   if (!imports) {
     check_is_no_other_file(flags.name);
     check_settings(flags);
@@ -298,15 +320,19 @@ int main(int argc, char** argv) {
   Flags flags;
   return run_tool(
       argc, argv, "genesis-build",
-      "Makes a .genesis file: of a model of the zoo, of a folder that transformers saved, of a GGUF file, or "
-      "of a program that "
-      "torch.export saved.",
+      "Makes a .genesis file: of a model of the zoo, of a folder that transformers saved, of a GGUF file, of "
+      "a program that "
+      "torch.export saved, or of an ONNX model.",
       kExamples, [&](Command& app) {
-        app.add_option("model", flags.name,
-                       "a model of the zoo (--list), a folder with config.json and safetensors, a .gguf "
-                       "file (the first, if there are several), or a .pt2 file of torch.export");
+        app.add_option(
+            "model", flags.name,
+            "a model of the zoo (--list), a folder with config.json and safetensors, a .gguf "
+            "file (the first, if there are several), a .pt2 file of torch.export, or an .onnx file");
         app.add_option("-o,--output", flags.output, "file to write");
-        app.add_option("--set", flags.settings, "key=value setting; may be given again")->take_all();
+        app.add_option("--set", flags.settings,
+                       "key=value setting; may be given again. For an .onnx file: SIZE=1 for a named size, "
+                       "INPUT.shape=1,3,640,640, or INPUT=2,3 for an input whose value decides sizes")
+            ->take_all();
         app.add_option("--ignore-extra", flags.ignored,
                        "for a folder or a GGUF file: leave out the weights with these names (* is any text, "
                        "? any character) that the model does not have; may be given again")

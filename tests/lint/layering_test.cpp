@@ -47,6 +47,7 @@ const std::map<std::string, std::set<std::string>> kModules = {
      {"schema", "schema/core", "schema/encoding", "schema/file/format", "schema/file/io", "schema/file/links",
       "schema/graph", "schema/messages"}},
     {"schema/file/other_formats", {"schema/core", "schema/file", "schema/file/format", "schema/file/io"}},
+    {"schema/file/other_formats/onnx", {"schema/core", "schema/file/io", "schema/file/other_formats"}},
 
     {"passes/core", {}},
     {"passes/simplify", {"passes/core"}},
@@ -186,6 +187,7 @@ const std::map<std::string, std::set<std::string>> kModules = {
     {"models/formats/gguf", {"models", "models/formats/hugging_face", "models/tokenizer"}},
     {"models/formats/hugging_face", {"models", "models/formats/hugging_face/quantized", "models/tokenizer"}},
     {"models/formats/hugging_face/quantized", {}},
+    {"models/formats/onnx", {}},
     {"models/formats/pt2", {}},
     {"models/generation", {}},
     {"models/tokenizer", {"models", "models/tokenizer/unicode", "models/tokenizer/words"}},

@@ -17,12 +17,12 @@ namespace {
 #include "tests/tools/viz/onnx_types.inc"
 
 using viz::OnnxDim;
-using viz::OnnxType;
+using OnnxType;
 using Kind = viz::ShownValue::Kind;
 
 template <size_t kBytes>
 viz::ShownGraph shown(const unsigned char (&model)[kBytes]) {
-  return viz::shown_graph(viz::read_onnx_from(std::as_bytes(std::span(model))));
+  return viz::shown_graph(read_onnx_from(std::as_bytes(std::span(model))));
 }
 
 std::string text(const OnnxType& type) {
@@ -120,13 +120,13 @@ TEST(OnnxBodies, HaveTypesInsideAndBehindThem) {
   EXPECT_EQ(text(graph.values[static_cast<size_t>(add.outputs[0])].type), "f32[batch,4]");
 }
 
-viz::OnnxNode named(const std::string& name, const std::string& scope = "") {
+OnnxNode named(const std::string& name, const std::string& scope = "") {
   return {.name = name, .op = "Add", .scope = scope};
 }
 
 // Groups are only made for names that show layers.
 TEST(OnnxNames, AreScopesWhereTheyShowLayers) {
-  viz::OnnxGraph graph;
+  OnnxGraph graph;
   for (const char* name : {"layers.0.attn.weight", "fc.weight", "conv2d_3.w_0", "p2o.helper.constant.12"})
     graph.tensors.push_back(
         {name, {.dtype = "f32", .has_shape = true, .shape = {"4", "4"}, .bits = 32}, {}, {}});
@@ -170,7 +170,7 @@ void damage(const unsigned char (&model)[kBytes], size_t step) {
       std::vector<std::byte> damaged = whole;
       damaged[at] = static_cast<std::byte>(value);
       try {
-        static_cast<void>(viz::shown_graph(viz::read_onnx_from(damaged)));
+        static_cast<void>(viz::shown_graph(read_onnx_from(damaged)));
       } catch (const Error&) {
       }
     }

@@ -5,7 +5,7 @@
 #include "tests/schema/gguf_bytes.h"
 #include "tests/tools/tool_test.h"
 #include "tests/tools/viz/page.h"
-#include "tools/viz/other_formats/onnx_file.h"
+#include "schema/file/other_formats/onnx/model_file.h"
 
 namespace genesis::testing {
 namespace {
@@ -16,8 +16,8 @@ namespace {
 std::span<const std::byte> fixture() { return std::as_bytes(std::span(kOnnxFixture)); }
 
 TEST(OnnxFile, SaysWhatWasWritten) {
-  const viz::OnnxFile file = viz::read_onnx_from(fixture());
-  const viz::OnnxGraph& graph = file.graph;
+  const OnnxFile file = read_onnx_from(fixture());
+  const OnnxGraph& graph = file.graph;
   EXPECT_EQ(graph.name, "small");
   EXPECT_EQ(file.opset, 17);
   ASSERT_EQ(graph.nodes.size(), 3u);
@@ -25,9 +25,9 @@ TEST(OnnxFile, SaysWhatWasWritten) {
   EXPECT_EQ(graph.nodes[0].op, "Gemm");
   EXPECT_EQ(graph.nodes[0].inputs, (std::vector<std::string>{"x", "fc.weight", "fc.bias"}));
   using Pairs = std::vector<std::pair<std::string, std::string>>;
-  const auto pairs = [](const viz::OnnxNode& node) {
+  const auto pairs = [](const OnnxNode& node) {
     Pairs found;
-    for (const viz::OnnxAttribute& attribute : node.attributes)
+    for (const OnnxAttribute& attribute : node.attributes)
       found.emplace_back(attribute.name, attribute.text);
     return found;
   };
@@ -98,7 +98,7 @@ TEST(OnnxFile, RefusesTensorsThatCannotBe) {
     const std::string model = model_with(dims, dtype, values);
     std::string said;
     try {
-      viz::read_onnx_from(std::as_bytes(std::span(model)));
+      read_onnx_from(std::as_bytes(std::span(model)));
     } catch (const Error& error) {
       said = error.what();
     }
@@ -114,7 +114,7 @@ TEST(OnnxFile, RefusesGraphsWithinTooManyOthers) {
   for (int i = 0; i < 40; ++i)
     graph = piece(1, piece(4, "If") + piece(5, piece(1, "then_branch") + piece(6, graph)));
   const std::string model = piece(7, graph);
-  EXPECT_THROW(viz::read_onnx_from(std::as_bytes(std::span(model))), Error);
+  EXPECT_THROW(read_onnx_from(std::as_bytes(std::span(model))), Error);
 }
 
 // Every truncated file is an Error or a smaller file, and so is every file with a changed byte.
@@ -123,7 +123,7 @@ TEST(OnnxFile, SurvivesDamage) {
   int refused = 0;
   const auto read = [&](const std::vector<std::byte>& bytes) {
     try {
-      viz::read_onnx_from(bytes);
+      read_onnx_from(bytes);
     } catch (const Error&) {
       ++refused;
     }

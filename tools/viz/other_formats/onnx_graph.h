@@ -4,7 +4,7 @@
 
 #include <deque>
 
-#include "tools/viz/other_formats/onnx_file.h"
+#include "schema/file/other_formats/onnx/model_file.h"
 #include "tools/viz/other_formats/onnx_names.h"
 
 namespace genesis::viz {

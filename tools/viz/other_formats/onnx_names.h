@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/viz/other_formats/onnx_file.h"
+#include "schema/file/other_formats/onnx/model_file.h"
 
 namespace genesis::viz {
 

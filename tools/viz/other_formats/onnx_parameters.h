@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tools/viz/other_formats/onnx_file.h"
+#include "schema/file/other_formats/onnx/model_file.h"
 
 namespace genesis::viz {
 

@@ -3,7 +3,7 @@
 // unknown then.
 #pragma once
 
-#include "tools/viz/other_formats/onnx_file.h"
+#include "schema/file/other_formats/onnx/model_file.h"
 #include "tools/viz/other_formats/onnx_type_dims.h"
 
 namespace genesis::viz {

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "tools/viz/data/tables.h"
-#include "tools/viz/other_formats/onnx_file.h"
+#include "schema/file/other_formats/onnx/model_file.h"
 
 namespace genesis::viz {
 

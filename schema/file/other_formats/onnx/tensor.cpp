@@ -1,4 +1,4 @@
-#include "tools/viz/other_formats/onnx_tensor.h"
+#include "schema/file/other_formats/onnx/tensor.h"
 
 #include <fmt/ranges.h>
 
@@ -9,7 +9,7 @@
 #include "schema/core/error.h"
 #include "schema/core/parse_number.h"
 
-namespace genesis::viz {
+namespace genesis {
 namespace {
 
 struct ElementType {
@@ -25,21 +25,19 @@ constexpr ElementType kElementTypes[] = {
     {"f8e4m3fnuz", 8}, {"f8e5m2", 8}, {"f8e5m2fnuz", 8}, {"u4", 4},           {"i4", 4},    {"f4e2m1", 4},
     {"f8e8m0", 8},     {"u2", 2},     {"i2", 2}};
 
-// The fields of a TensorProto that hold its values.
-struct Values {
-  bool has_raw = false, is_external = false;
-  ProtoMessage raw;
-  std::vector<ProtoField> typed;  // float_data, int32_data and similar fields
-  std::optional<int64_t> external_bytes;
-};
-
-void read_external(const ProtoMessage& message, Values& values) {
+void read_external(const ProtoMessage& message, OnnxTensorData& values) {
   std::string key, value;
   for_each_field(message, [&](const ProtoField& field) {
     if (field.number == 1) key = field.text();
     if (field.number == 2) value = field.text();
   });
-  if (key == "length") values.external_bytes = parse_number<int64_t>(value);
+  if (!values.external) values.external.emplace();
+  if (key == "location") values.external->location = value;
+  if (key != "offset" && key != "length") return;
+  const auto number = parse_number<int64_t>(value);
+  if (!number || *number < 0) fail("at byte {}: '{}' of external data is '{}'", message.offset, key, value);
+  if (key == "offset") values.external->offset = *number;
+  if (key == "length") values.external->length = number;
 }
 
 int64_t count_varints(const ProtoMessage& packed) {
@@ -66,16 +64,16 @@ int64_t typed_count(int64_t elements, const OnnxType& type) {
   return type.bits > 0 && type.bits < 8 ? bytes_of(elements, type.bits) : elements;
 }
 
-void check_values(const OnnxTensor& tensor, int64_t elements, const Values& values) {
+void check_values(const OnnxTensor& tensor, int64_t elements, const OnnxTensorData& values) {
   const auto refuse = [&](const std::string& found) {
     fail("tensor '{}' of {} has {}: the file is damaged or incomplete", tensor.name,
          onnx_text({"", tensor.type, {}, {}}), found);
   };
   if (tensor.type.dtype == "unknown") return;
-  if (values.is_external) {
+  if (values.external) {
     const int64_t wanted = bytes_of(elements, tensor.type.bits);
-    if (tensor.type.bits > 0 && values.external_bytes && *values.external_bytes != wanted)
-      refuse(fmt::format("{} bytes in another file, expected {}", *values.external_bytes, wanted));
+    if (tensor.type.bits > 0 && values.external->length && *values.external->length != wanted)
+      refuse(fmt::format("{} bytes in another file, expected {}", *values.external->length, wanted));
     return;
   }
   if (values.has_raw) {
@@ -103,7 +101,7 @@ void take_raw(const ProtoMessage& raw, auto& numbers) {
     numbers.push_back(static_cast<std::decay_t<decltype(numbers[0])>>(number));
 }
 
-void take_values(const Values& values, OnnxTensor& tensor) {
+void take_values(const OnnxTensorData& values, OnnxTensor& tensor) {
   const std::string& dtype = tensor.type.dtype;
   if (values.has_raw) {
     if (dtype == "i64") take_raw<int64_t>(values.raw, tensor.integers);
@@ -135,12 +133,31 @@ void read_tensor_type(const ProtoMessage& message, OnnxType& type) {
       const OnnxType element = onnx_element_type(field.as_signed());
       type.dtype = element.dtype;
       type.bits = element.bits;
+      type.element = element.element;
     }
     if (field.number != 2) return;
     type.has_shape = true;
     for_each_field(field.message(), [&](const ProtoField& dim) {
       if (dim.number == 1) type.shape.push_back(read_dim(dim.message()));
     });
+  });
+}
+
+// A TypeProto: a tensor, or a sequence or an optional value of another type, which is field 1 of it.
+void read_type(const ProtoMessage& message, OnnxType& type, int depth) {
+  constexpr int kDeepestType = 8;
+  if (depth > kDeepestType)
+    fail("at byte {}: types within more than {} others", message.offset, kDeepestType);
+  for_each_field(message, [&](const ProtoField& kind) {
+    if (kind.number == 1) read_tensor_type(kind.message(), type);
+    if (kind.number == 5) type.dtype = "map";
+    if (kind.number != 4 && kind.number != 9) return;
+    type.dtype = kind.number == 4 ? "sequence" : "optional";
+    auto item = std::make_shared<OnnxType>();
+    for_each_field(kind.message(), [&](const ProtoField& field) {
+      if (field.number == 1) read_type(field.message(), *item, depth + 1);
+    });
+    type.item = item;
   });
 }
 
@@ -151,7 +168,11 @@ bool is_typed_data(uint32_t field) { return (field >= 4 && field <= 7) || field 
 OnnxType onnx_element_type(int64_t number) {
   const bool is_known = number >= 0 && number < static_cast<int64_t>(std::size(kElementTypes));
   const ElementType& element = kElementTypes[is_known ? number : 0];
-  return {.dtype = element.name, .bits = element.bits};
+  OnnxType type;
+  type.dtype = element.name;
+  type.bits = element.bits;
+  type.element = is_known ? number : 0;
+  return type;
 }
 
 std::optional<int64_t> count_elements(const OnnxType& type, const std::string& name) {
@@ -175,7 +196,8 @@ std::optional<int64_t> count_elements(const OnnxType& type, const std::string& n
 OnnxTensor read_onnx_tensor(const ProtoMessage& message) {
   OnnxTensor tensor;
   std::vector<int64_t> dims;
-  Values values;
+  OnnxTensorData values;
+  bool is_external = false;
   for_each_field(message, [&](const ProtoField& field) {
     if (field.number == 1) append_integers(field, dims);
     if (field.number == 2) tensor.type = onnx_element_type(field.as_signed());
@@ -183,13 +205,16 @@ OnnxTensor read_onnx_tensor(const ProtoMessage& message) {
     if (field.number == 9) values.has_raw = true, values.raw = field.message();
     if (is_typed_data(field.number)) values.typed.push_back(field);
     if (field.number == 13) read_external(field.message(), values);
-    if (field.number == 14) values.is_external = field.integer == 1;
+    if (field.number == 14) is_external = field.integer == 1;
   });
+  if (!is_external) values.external.reset();
+  if (is_external && !values.external) fail("tensor '{}' lies in a file without a name", tensor.name);
   tensor.type.has_shape = true;
   for (const int64_t dim : dims) tensor.type.shape.push_back(std::to_string(dim));
   const int64_t elements = count_elements(tensor.type, tensor.name).value_or(0);
   check_values(tensor, elements, values);
-  if (elements <= kShownElements) take_values(values, tensor);
+  if (elements <= kShownElements && !values.external) take_values(values, tensor);
+  tensor.data = std::move(values);
   return tensor;
 }
 
@@ -203,6 +228,7 @@ OnnxTensor read_onnx_sparse_tensor(const ProtoMessage& message) {
   tensor.type.shape.clear();
   tensor.integers.clear();
   tensor.reals.clear();
+  tensor.data = {.has_raw = false, .is_sparse = true, .raw = {}, .typed = {}, .external = {}};
   for (const int64_t dim : dims) tensor.type.shape.push_back(std::to_string(dim));
   static_cast<void>(count_elements(tensor.type, tensor.name));
   return tensor;
@@ -212,13 +238,7 @@ std::pair<std::string, OnnxType> read_onnx_value(const ProtoMessage& message) {
   std::pair<std::string, OnnxType> value;
   for_each_field(message, [&](const ProtoField& field) {
     if (field.number == 1) value.first = field.text();
-    if (field.number != 2) return;
-    for_each_field(field.message(), [&](const ProtoField& kind) {
-      if (kind.number == 1) read_tensor_type(kind.message(), value.second);
-      if (kind.number == 4) value.second.dtype = "sequence";
-      if (kind.number == 5) value.second.dtype = "map";
-      if (kind.number == 9) value.second.dtype = "optional";
-    });
+    if (field.number == 2) read_type(field.message(), value.second, 0);
   });
   static_cast<void>(count_elements(value.second, value.first));
   return value;
@@ -241,4 +261,4 @@ std::string onnx_text(const OnnxTensor& tensor) {
   return text;
 }
 
-}  // namespace genesis::viz
+}  // namespace genesis

@@ -1,13 +1,12 @@
-#include "tools/viz/other_formats/onnx_file.h"
+#include "schema/file/other_formats/onnx/model_file.h"
 
 #include <fmt/ranges.h>
 
 #include "schema/core/error.h"
-#include "schema/file/io/mapped_file.h"
+#include "schema/file/other_formats/onnx/tensor.h"
 #include "schema/file/other_formats/proto_reader.h"
-#include "tools/viz/other_formats/onnx_tensor.h"
 
-namespace genesis::viz {
+namespace genesis {
 namespace {
 
 constexpr int kDeepestGraph = 32;  // depth of nested bodies
@@ -60,10 +59,13 @@ OnnxAttribute read_attribute(const ProtoMessage& message, int depth) {
     if (field.number == 6 || field.number == 11) made.graphs.push_back(read_body(field.message(), depth + 1));
     if (field.number == 7) append_floats(field, made.reals);
     if (field.number == 8) append_integers(field, made.integers);
-    if (field.number == 9) texts.push_back("\"" + field.text() + "\"");
-    if (field.number == 10) texts.push_back(onnx_text(read_onnx_tensor(field.message())));
+    if (field.number == 9) made.strings.push_back(field.text());
+    if (field.number == 10) made.tensors.push_back(read_onnx_tensor(field.message()));
+    if (field.number == 21) made.reference = field.text();
     if (field.number == 22) made.tensor = read_onnx_sparse_tensor(field.message());
   });
+  for (const std::string& text : made.strings) texts.push_back("\"" + text + "\"");
+  for (const OnnxTensor& tensor : made.tensors) texts.push_back(onnx_text(tensor));
   made.text = text_of(made, texts);
   return made;
 }
@@ -81,9 +83,13 @@ std::string innermost_module(const std::string& scopes) {
   return names.size() < 2 ? "" : names[names.size() - 2];
 }
 
+std::string op_in_domain(const std::string& domain, const std::string& op) {
+  return domain.empty() || domain == "ai.onnx" ? op : domain + "::" + op;
+}
+
 OnnxNode read_node(const ProtoMessage& message, int depth) {
   OnnxNode node;
-  std::string domain;
+  std::string domain, overload;
   for_each_field(message, [&](const ProtoField& field) {
     if (field.number == 1) node.inputs.push_back(field.text());
     if (field.number == 2) node.outputs.push_back(field.text());
@@ -91,11 +97,13 @@ OnnxNode read_node(const ProtoMessage& message, int depth) {
     if (field.number == 4) node.op = field.text();
     if (field.number == 5) node.attributes.push_back(read_attribute(field.message(), depth));
     if (field.number == 7) domain = field.text();
+    if (field.number == 8) overload = field.text();
     if (field.number != 9) return;
     if (const auto [key, value] = read_pair(field.message()); key == "pkg.torch.onnx.name_scopes")
       node.scope = innermost_module(value);
   });
-  if (!domain.empty() && domain != "ai.onnx") node.op = domain + "::" + node.op;
+  node.op = op_in_domain(domain, node.op);
+  if (!overload.empty()) node.op += ":" + overload;
   return node;
 }
 
@@ -132,6 +140,27 @@ Opset read_opset(const ProtoMessage& message) {
   return opset;
 }
 
+OnnxFunction read_function(const ProtoMessage& message) {
+  OnnxFunction function;
+  std::string name, domain, overload;
+  for_each_field(message, [&](const ProtoField& field) {
+    if (field.number == 1) name = field.text();
+    if (field.number == 4) function.inputs.push_back(field.text());
+    if (field.number == 5) function.outputs.push_back(field.text());
+    if (field.number == 6) function.attributes.push_back(field.text());
+    if (field.number == 7) function.nodes.push_back(read_node(field.message(), 0));
+    if (field.number == 10) domain = field.text();
+    if (field.number == 11) function.defaults.push_back(read_attribute(field.message(), 0));
+    if (field.number == 13) overload = field.text();
+    if (field.number != 9) return;
+    const Opset opset = read_opset(field.message());
+    function.opsets[opset.domain] = opset.version;
+  });
+  function.op = op_in_domain(domain, name);
+  if (!overload.empty()) function.op += ":" + overload;
+  return function;
+}
+
 }  // namespace
 
 const OnnxAttribute* OnnxNode::attribute(std::string_view wanted) const {
@@ -147,7 +176,7 @@ OnnxFile read_onnx_from(std::span<const std::byte> bytes) {
     const auto add = [&](const char* key, std::string text) {
       file.metadata.emplace_back(key, std::move(text));
     };
-    if (field.number == 1) add("ir_version", std::to_string(field.as_signed()));
+    if (field.number == 1) add("ir_version", std::to_string(file.ir_version = field.as_signed()));
     if (field.number == 2) add("producer", field.text());
     if (field.number == 3) add("producer_version", field.text());
     if (field.number == 6) add("doc", field.text());
@@ -156,7 +185,9 @@ OnnxFile read_onnx_from(std::span<const std::byte> bytes) {
       const Opset opset = read_opset(field.message());
       add("opset", fmt::format("{} {}", opset.domain, opset.version));
       if (opset.domain == "ai.onnx") file.opset = opset.version;
+      file.opsets[opset.domain] = opset.version;
     }
+    if (field.number == 25) file.functions.push_back(read_function(field.message()));
     if (field.number == 14) file.metadata.push_back(read_pair(field.message()));
   });
   if (!has_graph) fail("there is no graph in it: this is no ONNX model");
@@ -165,8 +196,13 @@ OnnxFile read_onnx_from(std::span<const std::byte> bytes) {
 
 OnnxFile read_onnx(const std::filesystem::path& path) {
   const auto mapped = MappedFile::open(path);
-  return with_context([&] { return read_onnx_from(mapped->bytes()); },
-                      [&] { return fmt::format("while reading '{}' as an ONNX model", path.string()); });
+  return with_context(
+      [&] {
+        OnnxFile file = read_onnx_from(mapped->bytes());
+        file.file = mapped;
+        return file;
+      },
+      [&] { return fmt::format("while reading '{}' as an ONNX model", path.string()); });
 }
 
-}  // namespace genesis::viz
+}  // namespace genesis

@@ -1,6 +1,5 @@
-// Reads the contents of an .onnx file that the page shows: the nodes of its graphs, names, types, sizes, and the
-// values of small tensors. The file is not trusted: impossible sizes, and sizes that do not fit the values, are
-// Errors. Fields: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+// Reads an .onnx file: graphs, functions, names, types, sizes, and where the values of tensors are (tensor_data.h reads them). The
+// file is not trusted: impossible sizes, sizes that do not fit the values, and graphs that nest too deep are Errors. Fields: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
 #pragma once
 
 #include <filesystem>
@@ -11,9 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "tools/viz/other_formats/onnx_values.h"
+#include "schema/file/io/mapped_file.h"
+#include "schema/file/other_formats/onnx/values.h"
 
-namespace genesis::viz {
+namespace genesis {
 
 struct OnnxGraph;
 
@@ -25,7 +25,10 @@ struct OnnxAttribute {
   std::vector<int64_t> integers;
   std::vector<double> reals;
   std::optional<std::string> string;
+  std::vector<std::string> strings;
   std::optional<OnnxTensor> tensor;
+  std::vector<OnnxTensor> tensors;
+  std::string reference;  // in a function: the name of the function's attribute whose value this is; or empty
   std::vector<std::shared_ptr<const OnnxGraph>> graphs;  // bodies of If, Loop and Scan
 };
 
@@ -46,14 +49,29 @@ struct OnnxGraph {
   std::map<std::string, OnnxType> types;  // by name: inputs, outputs, and others in the file
 };
 
+// An operator that the file itself defines by other operators.
+struct OnnxFunction {
+  std::string op;  // as nodes name it: "pkg.torch::Gelu"
+  std::vector<std::string> inputs, outputs;
+  std::vector<std::string> attributes;  // names of those without a default
+  std::vector<OnnxAttribute> defaults;
+  std::vector<OnnxNode> nodes;
+  std::map<std::string, int64_t> opsets;
+};
+
 struct OnnxFile {
   std::vector<std::pair<std::string, std::string>> metadata;
   OnnxGraph graph;
-  int64_t opset = 0;  // version of the standard operators; 0: unknown
+  int64_t opset = 0;                      // version of the standard operators; 0: unknown
+  int64_t ir_version = 0;                 // 0: unknown
+  std::map<std::string, int64_t> opsets;  // versions by domain; the standard one is "ai.onnx"
+  std::vector<OnnxFunction> functions;
+  std::shared_ptr<const MappedFile> file =
+      nullptr;  // keeps the bytes of tensors valid; null if they were in memory
 };
 
 // Throws Error with the path and the place in the file.
 OnnxFile read_onnx(const std::filesystem::path& path);
 OnnxFile read_onnx_from(std::span<const std::byte> bytes);
 
-}  // namespace genesis::viz
+}  // namespace genesis

@@ -4,10 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "schema/file/other_formats/onnx/values.h"
 #include "schema/file/other_formats/proto_reader.h"
-#include "tools/viz/other_formats/onnx_values.h"
 
-namespace genesis::viz {
+namespace genesis {
 
 // Reads a TensorProto. Throws Error if its sizes are negative, need more than 64 bits of bytes, or do not fit its
 // values in the file.
@@ -21,4 +21,4 @@ std::pair<std::string, OnnxType> read_onnx_value(const ProtoMessage& message);
 // Returns the number of elements; empty if a size is unknown. Throws Error if the bytes do not fit in 64 bits.
 std::optional<int64_t> count_elements(const OnnxType& type, const std::string& name);
 
-}  // namespace genesis::viz
+}  // namespace genesis

@@ -1,0 +1,97 @@
+// One call of an operator in an ONNX graph: its inputs by their places, its attributes by their names. Every attribute that the file
+// gives must be read, or the call is refused: an attribute that nobody looks at may change the result.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "builder/graph_builder.h"
+#include "models/formats/onnx/item.h"
+#include "models/formats/onnx/known_values.h"
+#include "schema/file/other_formats/onnx/model_file.h"
+
+namespace genesis::models::onnx {
+
+// Thrown if a size depends on data. `sources` are the names of the inputs that decide it; with their values given
+// (ImportOptions::values) the model can be imported.
+class NeedsValue : public Error {
+ public:
+  NeedsValue(std::string message, std::vector<std::string> names)
+      : Error(std::move(message)), sources(std::move(names)) {}
+  std::vector<std::string> sources;
+};
+
+// The Environment is what all calls of an import share.
+struct Environment {
+  GraphBuilder* g = nullptr;
+  KnownValues known = {};
+  OnnxExternalFiles* external = nullptr;
+  std::shared_ptr<const void> owner = {};  // of the bytes of tensors
+  // Runs a graph that is an attribute of the node being translated, with these items as its inputs.
+  std::function<std::vector<ItemPtr>(const OnnxGraph&, const std::vector<ItemPtr>&)> run_body = {};
+};
+
+// Returns an item as a value. A constant becomes one of the graph; an initializer of reals becomes a state.
+Value value_of(Environment& environment, Item& item, bool is_buffer = false);
+
+class Call {
+ public:
+  Call(Environment& environment, const OnnxNode& node, int64_t version, std::vector<ItemPtr> inputs);
+
+  GraphBuilder& g() const { return *environment_->g; }
+  Graph& graph() const { return g().graph(); }
+  Environment& environment() const { return *environment_; }
+  const OnnxNode& node() const { return *node_; }
+  int64_t version() const { return version_; }  // of the operators of its domain
+
+  // --- inputs; these throw Error if the input is missing or of another kind
+  size_t count() const { return inputs_.size(); }
+  bool has(size_t place) const;
+  const ItemPtr& item(size_t place) const;
+  Value tensor(size_t place) const;
+  Value tensor_or(size_t place, Value otherwise) const { return has(place) ? tensor(place) : otherwise; }
+  Value buffer(size_t place) const;  // a statistic, which training does not change
+  OnnxElement element(size_t place) const { return item(place)->element; }
+  std::vector<Value> tensors(size_t first = 0) const;  // all from a place on
+  const std::vector<ItemPtr>& sequence(size_t place) const;
+
+  // --- inputs that must be known; these throw NeedsValue
+  Tensor known(size_t place) const;
+  KnownSizes known_sizes(size_t place) const;
+  std::vector<Dim> sizes(size_t place) const { return known_sizes(place).elements; }
+  std::vector<int64_t> integers(size_t place) const;
+  int64_t integer(size_t place) const;
+  double number(size_t place) const;
+  std::optional<KnownSizes> try_sizes(size_t place) const;
+
+  // --- attributes
+  bool has_attribute(const std::string& name) { return find(name) != nullptr; }
+  int64_t attribute(const std::string& name, int64_t otherwise);
+  double real(const std::string& name, double otherwise);
+  std::string text(const std::string& name, const std::string& otherwise);
+  std::vector<int64_t> list(const std::string& name, std::vector<int64_t> otherwise = {});
+  std::vector<double> reals(const std::string& name);
+  std::vector<std::string> texts(const std::string& name);
+  const OnnxGraph& body(const std::string& name);
+  std::optional<Tensor> tensor_attribute(const std::string& name);
+  void accept_any(const std::string& name) { find(name); }
+  void check_all_read() const;
+
+  // Returns a list that is an attribute in old versions and an input in newer ones; empty if it is neither.
+  std::vector<int64_t> list_or_input(const std::string& name, size_t place);
+  bool wants(size_t output) const;  // the node names this output
+
+ private:
+  const OnnxAttribute* find(const std::string& name);
+  [[noreturn]] void fail_unknown(size_t place) const;
+
+  Environment* environment_;
+  const OnnxNode* node_;
+  int64_t version_;
+  std::vector<ItemPtr> inputs_;
+  std::set<std::string> read_;
+};
+
+}  // namespace genesis::models::onnx

@@ -1,0 +1,54 @@
+// Translates the nodes of ONNX graphs in order: the main graph, bodies of control flow, and functions of the file, which are
+// inlined. Used by import.cpp.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/formats/onnx/call.h"
+
+namespace genesis::models::onnx {
+
+class GraphRunner {
+ public:
+  // Both must outlive the runner. Sets environment.run_body.
+  GraphRunner(const OnnxFile& file, Environment& environment);
+
+  // Throws one Error that lists all operators that are not read, with the names of their nodes.
+  void check_operators_are_known() const;
+  // Returns the items of the graph's outputs. An input without an item is an initializer.
+  std::vector<ItemPtr> run_main(const std::vector<ItemPtr>& inputs);
+
+ private:
+  // The names that are known while the nodes of one graph or function are translated.
+  struct Frame {
+    std::map<std::string, ItemPtr> names;
+    const Frame* outer = nullptr;  // of a body: the graph around it
+    const std::map<std::string, int64_t>* opsets = nullptr;
+    const std::map<std::string, OnnxAttribute>* attributes = nullptr;  // of a function's call
+  };
+
+  std::vector<ItemPtr> run_graph(const OnnxGraph& graph, const std::vector<ItemPtr>& inputs,
+                                 const Frame* outer);
+  std::vector<ItemPtr> run_function(const OnnxFunction& function, const OnnxNode& node,
+                                    const std::vector<ItemPtr>& inputs);
+  void run_node(const OnnxNode& node, Frame& frame);
+  std::vector<ItemPtr> run_operator(const OnnxNode& node, const std::vector<ItemPtr>& inputs,
+                                    const Frame& frame);
+  ItemPtr find(const std::string& name, const Frame& frame) const;
+  ItemPtr item_of_initializer(const OnnxTensor& tensor);
+  const OnnxFunction* find_function(const std::string& op) const;
+  int64_t version_of(const std::string& op, const Frame& frame) const;
+  void collect_unknown(const std::vector<OnnxNode>& nodes, const std::map<std::string, int64_t>& opsets,
+                       std::map<std::string, std::vector<std::string>>& unknown) const;
+
+  const OnnxFile* file_;
+  Environment* environment_;
+  const Frame* frame_ = nullptr;  // of the node being translated
+  std::map<const OnnxTensor*, ItemPtr> initializers_;
+  int depth_ = 0;
+  int64_t translated_ = 0;
+};
+
+}  // namespace genesis::models::onnx

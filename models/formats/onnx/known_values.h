@@ -1,0 +1,42 @@
+// Finds out what values of a graph are before it runs, as far as they follow from constants and sizes: foreign programs compute the
+// sizes they reshape to with nodes of the graph. Symbolic sizes stay symbolic.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schema/core/tensor.h"
+#include "schema/graph/graph.h"
+
+namespace genesis::models::onnx {
+
+// The elements of a small tensor of integers, row-major.
+struct KnownSizes {
+  std::vector<int64_t> shape;
+  std::vector<Dim> elements;
+};
+
+class KnownValues {
+ public:
+  // Returns the elements of an integer tensor, or of reals that are whole; nothing if they depend on data of inputs or states, or
+  // are no polynomials of symbols.
+  std::optional<KnownSizes> sizes(Value value);
+  // Returns a tensor that depends on constants alone, which is computed by running that part of the graph on the CPU.
+  std::optional<Tensor> tensor(Value value);
+  // Returns the names of the inputs and states that a value depends on.
+  std::vector<std::string> sources(Value value) const;
+
+ private:
+  std::optional<KnownSizes> compute(Value value);
+
+  std::map<int32_t, std::optional<KnownSizes>> sizes_;  // by value
+  std::map<int32_t, std::optional<Tensor>> tensors_;
+  int depth_ = 0;  // of the nodes being followed, which is limited
+};
+
+// Adds the elements to the graph as a value of the dtype: a constant, or sizes joined.
+Value value_of_sizes(Graph& graph, const KnownSizes& sizes, DType dtype);
+
+}  // namespace genesis::models::onnx

@@ -1,0 +1,234 @@
+// Tests that hostile and damaged ONNX files are refused in words, and that an imported model can be trained.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <random>
+
+#include "executor/session.h"
+#include "models/formats/onnx/call.h"
+#include "models/formats/onnx/import.h"
+#include "models/formats/onnx/import_settings.h"
+#include "models/formats/onnx/operators.h"
+#include "passes/training/add_loss.h"
+#include "passes/training/train_step.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/model_file.h"
+#include "tests/error_of.h"
+
+namespace genesis {
+namespace {
+
+namespace fs = std::filesystem;
+using models::onnx::import_file;
+using models::onnx::import_model;
+using models::onnx::ImportOptions;
+using testing::error_of;
+
+fs::path cases() { return fs::path(GENESIS_SOURCE_ROOT) / "tests/models/onnx/cases"; }
+
+void expect_has(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
+}
+
+// --- messages of protobuf, written by hand
+
+std::string varint(uint64_t number) {
+  std::string bytes;
+  for (; number >= 128; number >>= 7) bytes += static_cast<char>(number % 128 + 128);
+  return bytes + static_cast<char>(number);
+}
+std::string number(uint32_t field, int64_t value) {
+  return varint(field << 3) + varint(static_cast<uint64_t>(value));
+}
+std::string piece(uint32_t field, const std::string& bytes) {
+  return varint(field << 3 | 2) + varint(bytes.size()) + bytes;
+}
+
+std::string node(const std::string& op, const std::vector<std::string>& inputs,
+                 const std::vector<std::string>& outputs, const std::string& attributes = "",
+                 const std::string& domain = "") {
+  std::string message;
+  for (const std::string& input : inputs) message += piece(1, input);
+  for (const std::string& output : outputs) message += piece(2, output);
+  return message + piece(3, "n_" + op) + piece(4, op) + attributes + (domain.empty() ? "" : piece(7, domain));
+}
+std::string value_info(const std::string& name, const std::vector<int64_t>& sizes, int64_t element = 1) {
+  std::string shape;
+  for (const int64_t size : sizes) shape += piece(1, number(1, size));
+  return piece(1, name) + piece(2, piece(1, number(1, element) + piece(2, shape)));
+}
+std::string tensor(const std::string& name, const std::vector<int64_t>& sizes, int64_t element,
+                   const std::string& rest) {
+  std::string message;
+  for (const int64_t size : sizes) message += number(1, size);
+  return message + number(2, element) + piece(8, name) + rest;
+}
+std::string external(const std::string& location, const std::string& more = "") {
+  return piece(13, piece(1, "location") + piece(2, location)) + more + number(14, 1);
+}
+// A model whose input and output are f32[4].
+std::string model(const std::vector<std::string>& nodes, const std::vector<std::string>& tensors = {},
+                  const std::string& functions = "") {
+  std::string graph;
+  for (const std::string& one : nodes) graph += piece(1, one);
+  for (const std::string& one : tensors) graph += piece(5, one);
+  graph += piece(11, value_info("x", {4})) + piece(12, value_info("y", {4}));
+  return number(1, 9) + piece(7, graph) + piece(8, number(2, 18)) + piece(8, piece(1, "own") + number(2, 1)) +
+         functions;
+}
+
+std::string problem_of(const std::string& bytes, const fs::path& folder = {}) {
+  return error_of([&] { import_file(read_onnx_from(std::as_bytes(std::span(bytes))), folder); });
+}
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() { fs::create_directories(path_ / "inside"); }
+  ~TemporaryFolder() { fs::remove_all(path_); }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_ = fs::temp_directory_path() / ("genesis_onnx_" + std::to_string(::getpid()));
+};
+
+TEST(Onnx, ExternalDataStaysInsideTheFolder) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "secret") << "0123456789abcdef";
+  std::ofstream(folder.path() / "inside/weights") << "0123456789abcdef";
+  fs::create_symlink(folder.path() / "secret", folder.path() / "inside/link");
+  fs::create_directory_symlink(folder.path(), folder.path() / "inside/up");
+  const fs::path inside = folder.path() / "inside";
+  const auto problem = [&](const std::string& location, const std::string& more = "") {
+    return problem_of(
+        model({node("Add", {"x", "w"}, {"y"})}, {tensor("w", {4}, 1, external(location, more))}), inside);
+  };
+  EXPECT_EQ(problem("weights"), "");
+  for (const char* outside :
+       {"../secret", "inside/../../secret", "/etc/passwd", "link", "up/secret", "", "."})
+    expect_has(problem(outside), {"external file"});
+  expect_has(problem((folder.path() / "secret").string()), {"refused"});
+  expect_has(problem("missing"), {"'missing'", "No such file"});
+  expect_has(problem("weights", piece(13, piece(1, "offset") + piece(2, "4"))),
+             {"16 bytes", "expected 16 from byte 4"});
+  expect_has(problem("weights", piece(13, piece(1, "offset") + piece(2, "-4"))), {"'offset'", "'-4'"});
+  expect_has(problem("weights", piece(13, piece(1, "offset") + piece(2, "9223372036854775807"))),
+             {"expected 16"});
+  expect_has(problem("weights", piece(13, piece(1, "length") + piece(2, "99"))), {"99 bytes"});
+  // A file that was read from memory has no folder.
+  expect_has(problem_of(model({node("Add", {"x", "w"}, {"y"})}, {tensor("w", {4}, 1, external("weights"))})),
+             {"refused"});
+}
+
+TEST(Onnx, SizesThatLieAreRefused) {
+  const auto problem = [](const std::string& bytes) {
+    return problem_of(model({node("Add", {"x", "w"}, {"y"})}, {bytes}));
+  };
+  expect_has(problem(tensor("w", {-4}, 1, "")), {"'w'", "-4"});
+  expect_has(problem(tensor("w", {int64_t{1} << 40, int64_t{1} << 40}, 1, "")), {"'w'", "64 bits"});
+  expect_has(problem(tensor("w", {4}, 1, piece(9, "abc"))), {"'w'", "3 bytes", "expected 16"});
+  expect_has(problem(tensor("w", {4}, 1, piece(4, "abcd"))), {"'w'"});
+  expect_has(problem(tensor("w", {4}, 8, "")), {"'w'", "string"});
+  expect_has(problem(tensor("w", {4}, 77, piece(9, "abc"))), {"'w'", "unknown"});
+  expect_has(problem(tensor("w", {1000000}, 1, piece(9, "abcd"))), {"'w'", "expected 4000000"});
+}
+
+TEST(Onnx, NestingAndRecursionHaveLimits) {
+  // A function that calls itself.
+  const std::string function = piece(25, piece(1, "F") + piece(4, "a") + piece(5, "b") + piece(10, "own") +
+                                             piece(7, node("F", {"a"}, {"b"}, "", "own")));
+  expect_has(problem_of(model({node("F", {"x"}, {"y"}, "", "own")}, {}, function)), {"call themselves"});
+  // Graphs within graphs.
+  std::string body = piece(1, node("Abs", {"x"}, {"b"})) + piece(12, value_info("b", {4}));
+  for (int depth = 0; depth < 40; ++depth) {
+    const std::string attribute = piece(5, piece(1, "then_branch") + piece(6, body)) +
+                                  piece(5, piece(1, "else_branch") + piece(6, body).substr(0, 0));
+    body = piece(1, node("If", {"x"}, {"b"}, attribute)) + piece(12, value_info("b", {4}));
+  }
+  const std::string deep = piece(5, piece(1, "then_branch") + piece(6, body));
+  expect_has(problem_of(model({node("If", {"x"}, {"y"}, deep)})), {"graphs within more than 32"});
+}
+
+TEST(Onnx, LoopsHaveLimits) {
+  const std::string go_on = piece(1, node("Identity", {"c"}, {"c1"}));
+  const std::string body = go_on + piece(1, node("Abs", {"v"}, {"v1"})) + piece(11, value_info("i", {}, 7)) +
+                           piece(11, value_info("c", {}, 9)) + piece(11, value_info("v", {4})) +
+                           piece(12, value_info("c1", {}, 9)) + piece(12, value_info("v1", {4}));
+  const std::string attribute = piece(5, piece(1, "body") + piece(6, body));
+  const auto loop = [&](const std::string& count) {
+    return problem_of(
+        model({node("Loop", {"n", "", "x"}, {"y"}, attribute)}, {tensor("n", {}, 7, piece(9, count))}));
+  };
+  EXPECT_EQ(loop(std::string("\3\0\0\0\0\0\0\0", 8)), "");
+  expect_has(loop(std::string("\0\0\0\0\1\0\0\0", 8)), {"4096 steps", "n_Loop"});
+}
+
+TEST(Onnx, EverythingThatIsNotReadIsListed) {
+  const std::string bytes = model({node("Hum", {"x"}, {"a"}), node("Abs", {"a"}, {"b"}),
+                                   node("Whistle", {"b"}, {"c"}, "", "own"), node("Hum", {"c"}, {"y"})});
+  expect_has(problem_of(bytes), {"not read", "Hum (2x: n_Hum, n_Hum)", "own::Whistle (1x: n_Whistle)"});
+  const std::string attribute = piece(5, piece(1, "loudness") + number(3, 7));
+  expect_has(problem_of(model({node("Abs", {"x"}, {"y"}, attribute)})), {"'loudness'", "n_Abs"});
+  expect_has(problem_of(model({node("Abs", {"z"}, {"y"})})), {"'z'", "nothing before makes it"});
+  expect_has(problem_of(model({})), {"'y'"});
+}
+
+TEST(Onnx, InputsThatDecideSizesAreNamed) {
+  const std::string graph = piece(1, node("Reshape", {"x", "s"}, {"y"})) + piece(11, value_info("x", {4})) +
+                            piece(11, value_info("s", {2}, 7)) + piece(12, value_info("y", {2, 2}));
+  const std::string bytes = number(1, 9) + piece(7, graph) + piece(8, number(2, 18));
+  const OnnxFile file = read_onnx_from(std::as_bytes(std::span(bytes)));
+  EXPECT_THROW(import_file(file, {}), models::onnx::NeedsValue);
+  expect_has(error_of([&] { import_file(file, {}); }), {"input 1", "'s'", "n_Reshape"});
+  const auto made = import_file(file, {}, nullptr, models::onnx::options_of(file, {{"s", "2,-1"}}));
+  EXPECT_EQ(made->entry("forward").type(made->entry("forward").outputs()[0].value).shape, (Shape{2, 2}));
+  expect_has(error_of([&] { models::onnx::options_of(file, {{"t", "2"}}); }), {"--set t=2", "x, s"});
+  expect_has(error_of([&] { models::onnx::options_of(file, {{"s", "two"}}); }), {"'two' is no number"});
+}
+
+TEST(Onnx, DamagedFilesAreRefusedOrRead) {
+  std::mt19937 random(7);
+  for (const char* name : {"net", "loops"}) {
+    const std::string whole = read_whole_file(cases() / name / "model.onnx");
+    for (int i = 0; i < 60; ++i) {
+      std::string bytes = whole;
+      for (unsigned times = 1 + random() % 3; times > 0; --times)
+        bytes[random() % bytes.size()] = static_cast<char>(random());
+      if (i % 5 == 0) bytes.resize(random() % bytes.size());
+      try {
+        import_file(read_onnx_from(std::as_bytes(std::span(bytes))), {});
+      } catch (const Error&) {
+      }
+    }
+  }
+}
+
+TEST(Onnx, ImportedModelsTrainAndAreSaved) {
+  MappedFiles files;
+  const std::shared_ptr<Model> net = import_model(cases() / "net/model.onnx", &files);
+  EXPECT_EQ(files.size(), 1U);
+  EXPECT_GE(net->find_state("c1.w"), 0);
+  EXPECT_EQ(net->state(net->find_state("bn.mean")).role, StateRole::kBuffer);
+  passes::add_loss(*net, {});
+  passes::add_training(*net, {.optimizer = optim::SGD{.lr = 0.5}});
+  Session session(net, {.device = "cpu"});
+  const NamedTensors batch = {{"x", Tensor::randn({4, 2, 8, 8}, 1)},
+                              {"target", Tensor::of<int64_t>({0, 1, 2, 0})}};
+  const auto loss = [&] { return session.run("train_step", batch)["loss"].item<float>(); };
+  const float first = loss();
+  float last = first;
+  for (int i = 0; i < 20; ++i) last = loss();
+  EXPECT_LT(last, 0.7F * first);
+}
+
+TEST(Onnx, OperatorsAreSortedInTheirTables) {
+  EXPECT_GT(models::onnx::operator_names().size(), 180U);
+  EXPECT_NE(models::onnx::find_operator("Conv"), nullptr);
+  EXPECT_EQ(models::onnx::find_operator("Hum"), nullptr);
+}
+
+}  // namespace
+}  // namespace genesis
