@@ -9,6 +9,7 @@
 #include "executor/generation/decoding.h"
 #include "executor/generation/entry_points.h"
 #include "executor/generation/inbox.h"
+#include "executor/generation/prefixes.h"
 #include "executor/generation/prompt_reader.h"
 #include "executor/generation/shared_prompts.h"
 
@@ -65,7 +66,7 @@ class Engine::Impl {
   Impl(Session& session, const EngineOptions& options)
       : session_(session),
         options_(options),
-        rows_(checked_rows(session.model())),
+        rows_(checked_rows(session.model()), options.reuse_prefixes),
         limits_(checked_limits(options, session.model())),
         takes_text_length_(takes_text_length(session.model())),
         vocabulary_(vocabulary_of(session.model().entry("decode"), 2)),
@@ -132,6 +133,8 @@ class Engine::Impl {
   }
   void admit();
   void start_task(Submission submission);
+  Row& row_for(const Request& request);
+  void copy_prefix(size_t from, Row& to, int64_t tokens);
   void end(Submission submission, FinishReason reason, std::exception_ptr error = {});
   void read_prompts();
   Decoding::First read_chunks(const std::vector<size_t>& reading);
@@ -231,8 +234,7 @@ void Engine::Impl::start_task(Submission submission) {
   } catch (const Error&) {
     return end(std::move(submission), FinishReason::kFailed, std::current_exception());
   }
-  Row& row = *rows_.find_free(request.conversation);
-  rows_.assign(row, request.conversation);
+  Row& row = row_for(request);
   Text& text = *row.text;
   text.tokens.insert(text.tokens.end(), request.prompt.begin(), request.prompt.end());
   text.cached = std::min(text.cached, text.size() - 1);  // the last token is read again, at least
@@ -241,6 +243,38 @@ void Engine::Impl::start_task(Submission submission) {
   row.task =
       std::make_unique<Task>(std::move(submission), text,
                              Task::Context{clock_, limits_.capacity, options_.drafts.most, runs_ahead_});
+}
+
+// Returns a row with the text that the request continues. What other texts share with its prompt is in the cache then.
+Row& Engine::Impl::row_for(const Request& request) {
+  Row* row = rows_.find_free(request.conversation);
+  std::optional<Prefix> prefix;
+  if (options_.reuse_prefixes && request.conversation == 0 && !takes_text_length_)
+    prefix = longest_prefix(rows_.all(), request.prompt, session_.is_asynchronous() ? 1 : limits_.chunk);
+  if (!prefix) {
+    rows_.assign(*row, request.conversation);
+    return *row;
+  }
+  Row& holder = rows_.all()[prefix->row];
+  const bool loses_little = 2 * prefix->tokens >= holder.text->shareable;
+  if (!holder.task && (loses_little || !session_.model().find_entry(kCopyRow))) row = &holder;
+  rows_.assign(*row, 0);
+  if (row == &holder)
+    row->text->cached = row->text->shareable = prefix->tokens;
+  else if (session_.model().find_entry(kCopyRow))
+    copy_prefix(prefix->row, *row, prefix->tokens);
+  return *row;
+}
+
+// A prefix that cannot be copied is read.
+void Engine::Impl::copy_prefix(size_t from, Row& to, int64_t tokens) {
+  const int64_t row = &to - rows_.all().data();
+  try {
+    session_.run(kCopyRow, {{"from", Tensor::scalar<int64_t>(static_cast<int64_t>(from))},
+                            {"to", Tensor::scalar<int64_t>(row)}});
+    to.text->cached = to.text->shareable = tokens;
+  } catch (const Error&) {
+  }
 }
 
 // Reads prompts within the budget of a step. No step may be under way.
