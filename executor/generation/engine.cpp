@@ -133,8 +133,6 @@ class Engine::Impl {
   }
   void admit();
   void start_task(Submission submission);
-  Row& row_for(const Request& request);
-  void copy_prefix(size_t from, Row& to, int64_t tokens);
   void end(Submission submission, FinishReason reason, std::exception_ptr error = {});
   void read_prompts();
   Decoding::First read_chunks(const std::vector<size_t>& reading);
@@ -234,7 +232,8 @@ void Engine::Impl::start_task(Submission submission) {
   } catch (const Error&) {
     return end(std::move(submission), FinishReason::kFailed, std::current_exception());
   }
-  Row& row = row_for(request);
+  const int64_t unit = session_.is_asynchronous() ? 1 : limits_.chunk;
+  Row& row = give_row(session_, rows_, request, options_.reuse_prefixes && !takes_text_length_ ? unit : 0);
   Text& text = *row.text;
   text.tokens.insert(text.tokens.end(), request.prompt.begin(), request.prompt.end());
   text.cached = std::min(text.cached, text.size() - 1);  // the last token is read again, at least
@@ -243,38 +242,6 @@ void Engine::Impl::start_task(Submission submission) {
   row.task =
       std::make_unique<Task>(std::move(submission), text,
                              Task::Context{clock_, limits_.capacity, options_.drafts.most, runs_ahead_});
-}
-
-// Returns a row with the text that the request continues. What other texts share with its prompt is in the cache then.
-Row& Engine::Impl::row_for(const Request& request) {
-  Row* row = rows_.find_free(request.conversation);
-  std::optional<Prefix> prefix;
-  if (options_.reuse_prefixes && request.conversation == 0 && !takes_text_length_)
-    prefix = longest_prefix(rows_.all(), request.prompt, session_.is_asynchronous() ? 1 : limits_.chunk);
-  if (!prefix) {
-    rows_.assign(*row, request.conversation);
-    return *row;
-  }
-  Row& holder = rows_.all()[prefix->row];
-  const bool loses_little = 2 * prefix->tokens >= holder.text->shareable;
-  if (!holder.task && (loses_little || !session_.model().find_entry(kCopyRow))) row = &holder;
-  rows_.assign(*row, 0);
-  if (row == &holder)
-    row->text->cached = row->text->shareable = prefix->tokens;
-  else if (session_.model().find_entry(kCopyRow))
-    copy_prefix(prefix->row, *row, prefix->tokens);
-  return *row;
-}
-
-// A prefix that cannot be copied is read.
-void Engine::Impl::copy_prefix(size_t from, Row& to, int64_t tokens) {
-  const int64_t row = &to - rows_.all().data();
-  try {
-    session_.run(kCopyRow, {{"from", Tensor::scalar<int64_t>(static_cast<int64_t>(from))},
-                            {"to", Tensor::scalar<int64_t>(row)}});
-    to.text->cached = to.text->shareable = tokens;
-  } catch (const Error&) {
-  }
 }
 
 // Reads prompts within the budget of a step. No step may be under way.

@@ -28,7 +28,7 @@ class Grammar {
  public:
   // An expression: a rule of the grammar, by number. Expressions may be used several times.
   using Rule = int32_t;
-  // What follows in an alternative: bytes, or a rule.
+  // A part of an alternative: bytes, or a rule.
   struct Symbol {
     int32_t bytes = -1;  // number of a set of bytes; -1: a rule
     Rule rule = -1;
@@ -77,7 +77,7 @@ class Recognizer {
   bool may_end(State state) const { return state != kDead && states_[static_cast<size_t>(state)].may_end; }
 
  private:
-  // What remains of an alternative, and below it what remains of those that contain it; -1 is the bottom.
+  // The rest of an alternative, and below it the rests of those that contain it; -1 is the bottom.
   struct Frame {
     const Grammar::Sequence* sequence;
     size_t at;

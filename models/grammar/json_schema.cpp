@@ -30,12 +30,12 @@ class JsonRules {
   Rule of_schema(const Json& schema, const Json& root);
 
  private:
-  // What is known of a schema's place.
-  struct Place {
+  // A schema's location in the whole.
+  struct Location {
     const Json& root;
     std::string path;
     int depth = 0;
-    Place inner(const std::string& name) const { return {root, path + "/" + name, depth + 1}; }
+    Location inner(const std::string& name) const { return {root, path + "/" + name, depth + 1}; }
   };
 
   Rule blanks();
@@ -56,18 +56,19 @@ class JsonRules {
     return *rule;
   }
 
-  Rule value(const Json& schema, const Place& place);
-  Rule of_type(const std::string& type, const Json& schema, const Place& place);
-  Rule reference(const std::string& target, const Place& place);
-  Rule choice(const Json& schemas, const Place& place);
+  Rule value(const Json& schema, const Location& at);
+  Rule of_type(const std::string& type, const Json& schema, const Location& at);
+  Rule reference(const std::string& target, const Location& at);
+  const Json& referred(const std::string& target, const Location& at);
+  Rule choice(const Json& schemas, const Location& at);
   Rule constants(const Json& values);
-  Rule object(const Json& schema, const Place& place);
+  Rule object(const Json& schema, const Location& at);
   Rule properties(const std::vector<std::pair<Rule, bool>>& pairs, size_t at, bool is_first,
                   std::optional<Rule> others);
-  Rule array(const Json& schema, const Place& place);
-  Rule text(const Json& schema, const Place& place);
-  int64_t count(const Json& schema, const char* name, int64_t otherwise, const Place& place);
-  void check_keys(const Json& schema, const std::set<std::string>& known, const Place& place);
+  Rule array(const Json& schema, const Location& at);
+  Rule text(const Json& schema, const Location& at);
+  int64_t count(const Json& schema, const char* name, int64_t otherwise, const Location& at);
+  void check_keys(const Json& schema, const std::set<std::string>& known, const Location& at);
 
   Grammar& g_;
   const Rule blank_;
@@ -128,80 +129,84 @@ Rule JsonRules::any_object() {
 
 Rule JsonRules::of_schema(const Json& schema, const Json& root) { return value(schema, {root, "#"}); }
 
-void JsonRules::check_keys(const Json& schema, const std::set<std::string>& known, const Place& place) {
+void JsonRules::check_keys(const Json& schema, const std::set<std::string>& known, const Location& at) {
   for (const auto& [name, unused] : schema.items())
     if (!known.contains(name) && !kNotes.contains(name))
-      fail("the schema at {} has '{}', which is not supported here: leave it out", place.path, name);
+      fail("the schema at {} has '{}', which is not supported here: leave it out", at.path, name);
 }
 
-Rule JsonRules::value(const Json& schema, const Place& place) {
-  if (place.depth > kDepth) fail("the schema is nested more than {} deep", kDepth);
+Rule JsonRules::value(const Json& schema, const Location& at) {
+  if (at.depth > kDepth) fail("the schema is nested more than {} deep", kDepth);
   if (schema.is_boolean() && schema == true) return any_value();
-  if (!schema.is_object()) fail("the schema at {} is no object", place.path);
+  if (!schema.is_object()) fail("the schema at {} is no object", at.path);
   if (schema.contains("$ref")) {
-    check_keys(schema, {"$ref"}, place);
-    return reference(schema["$ref"].is_string() ? schema["$ref"].get<std::string>() : "", place);
+    check_keys(schema, {"$ref"}, at);
+    return reference(schema["$ref"].is_string() ? schema["$ref"].get<std::string>() : "", at);
   }
   for (const char* name : {"anyOf", "oneOf", "allOf"}) {
     if (!schema.contains(name)) continue;
-    check_keys(schema, {name}, place);
+    check_keys(schema, {name}, at);
     const Json& all = schema[name];
     if (!all.is_array() || all.empty() || (name == std::string("allOf") && all.size() != 1))
-      fail("the schema at {}/{} is no list of schemas that can be used: allOf may have one", place.path,
-           name);
-    return choice(all, place.inner(name));
+      fail("the schema at {}/{} is no list of schemas that can be used: allOf may have one", at.path, name);
+    return choice(all, at.inner(name));
   }
   if (schema.contains("enum") && !schema["enum"].is_array())
-    fail("the schema at {}/enum is no list", place.path);
+    fail("the schema at {}/enum is no list", at.path);
   if (schema.contains("enum") || schema.contains("const")) {
-    check_keys(schema, {"enum", "const", "type"}, place);
+    check_keys(schema, {"enum", "const", "type"}, at);
     return constants(schema.contains("enum") ? schema["enum"] : Json::array({schema["const"]}));
   }
   Json type = schema.value("type", Json());
   if (type.is_null() && schema.contains("properties")) type = "object";
   if (type.is_null()) {
-    check_keys(schema, {}, place);
+    check_keys(schema, {}, at);
     return any_value();
   }
-  if (type.is_string()) return of_type(type.get<std::string>(), schema, place);
+  if (type.is_string()) return of_type(type.get<std::string>(), schema, at);
   std::vector<Rule> choices;
   for (const Json& one : type.is_array() ? type : Json::array())
-    if (one.is_string()) choices.push_back(of_type(one.get<std::string>(), schema, place));
-  if (choices.empty()) fail("the schema at {}/type is neither a string nor a list of strings", place.path);
+    if (one.is_string()) choices.push_back(of_type(one.get<std::string>(), schema, at));
+  if (choices.empty()) fail("the schema at {}/type is neither a string nor a list of strings", at.path);
   return g_.any_of(choices);
 }
 
-Rule JsonRules::of_type(const std::string& type, const Json& schema, const Place& place) {
-  if (type == "object") return object(schema, place);
-  if (type == "array") return array(schema, place);
-  if (type == "string") return text(schema, place);
+Rule JsonRules::of_type(const std::string& type, const Json& schema, const Location& at) {
+  if (type == "object") return object(schema, at);
+  if (type == "array") return array(schema, at);
+  if (type == "string") return text(schema, at);
   const bool is_among_others = schema["type"].is_array();
-  if (!is_among_others) check_keys(schema, {"type"}, place);
+  if (!is_among_others) check_keys(schema, {"type"}, at);
   if (type == "integer") return integer();
   if (type == "number") return number();
   if (type == "boolean") return g_.any_of({g_.text("true"), g_.text("false")});
   if (type == "null") return g_.text("null");
-  fail("the schema at {} has the type '{}', which there is none", place.path, type);
+  fail("the schema at {} has the type '{}', which there is none", at.path, type);
+}
+
+const Json& JsonRules::referred(const std::string& target, const Location& at) {
+  try {
+    return at.root.at(Json::json_pointer(target.substr(1)));
+  } catch (const Json::exception&) {
+    fail("the schema at {} refers to {}, which there is none", at.path, target);
+  }
 }
 
 // A schema may refer to itself, so the rule is known before its meaning is.
-Rule JsonRules::reference(const std::string& target, const Place& place) {
+Rule JsonRules::reference(const std::string& target, const Location& at) {
   if (const auto known = references_.find(target); known != references_.end()) return known->second;
   if (!target.starts_with("#"))
-    fail("the schema at {} refers to '{}', expected a place in itself: #/$defs/...", place.path, target);
+    fail("the schema at {} refers to '{}', expected a place in itself: #/$defs/...", at.path, target);
   const Rule rule = g_.declare();
   references_.emplace(target, rule);
-  const Json::json_pointer pointer(target.substr(1));
-  if (!place.root.contains(pointer))
-    fail("the schema at {} refers to {}, which there is none", place.path, target);
-  g_.define(rule, value(place.root.at(pointer), {place.root, target, place.depth + 1}));
+  g_.define(rule, value(referred(target, at), {at.root, target, at.depth + 1}));
   return rule;
 }
 
-Rule JsonRules::choice(const Json& schemas, const Place& place) {
+Rule JsonRules::choice(const Json& schemas, const Location& at) {
   std::vector<Rule> choices;
   for (size_t i = 0; i < schemas.size(); ++i)
-    choices.push_back(value(schemas[i], place.inner(std::to_string(i))));
+    choices.push_back(value(schemas[i], at.inner(std::to_string(i))));
   return g_.any_of(choices);
 }
 
@@ -212,21 +217,24 @@ Rule JsonRules::constants(const Json& values) {
   return g_.any_of(choices);
 }
 
-Rule JsonRules::object(const Json& schema, const Place& place) {
-  check_keys(schema, {"type", "properties", "required", "additionalProperties"}, place);
+Rule JsonRules::object(const Json& schema, const Location& at) {
+  check_keys(schema, {"type", "properties", "required", "additionalProperties"}, at);
   const Json named = schema.value("properties", Json::object()),
              more = schema.value("additionalProperties", Json());
   const Json required = schema.value("required", Json::array());
   if (!named.is_object() || !required.is_array())
-    fail("the schema at {} has properties or required of another kind", place.path);
+    fail("the schema at {} has properties or required of another kind", at.path);
+  for (const Json& name : required)
+    if (!name.is_string() || !named.contains(name.get<std::string>()))
+      fail("the schema at {} requires {}, which is none of its properties", at.path, name.dump());
   std::optional<Rule> others;
   const bool allows_any = more == true || (more.is_null() && named.empty());
   if (allows_any || more.is_object())
-    others = pair(any_string(), allows_any ? any_value() : value(more, place.inner("additionalProperties")));
+    others = pair(any_string(), allows_any ? any_value() : value(more, at.inner("additionalProperties")));
   std::vector<std::pair<Rule, bool>> pairs;
   for (const auto& [name, inner] : named.items()) {
     const bool is_required = std::ranges::find(required, Json(name)) != required.end();
-    pairs.emplace_back(pair(g_.text(Json(name).dump()), value(inner, place.inner("properties").inner(name))),
+    pairs.emplace_back(pair(g_.text(Json(name).dump()), value(inner, at.inner("properties").inner(name))),
                        is_required);
   }
   return g_.sequence({g_.text("{"), blank_, properties(pairs, 0, true, others), blank_, g_.text("}")});
@@ -256,25 +264,25 @@ Rule JsonRules::properties(const std::vector<std::pair<Rule, bool>>& pairs, size
   return made.at({at, is_first});
 }
 
-int64_t JsonRules::count(const Json& schema, const char* name, int64_t otherwise, const Place& place) {
+int64_t JsonRules::count(const Json& schema, const char* name, int64_t otherwise, const Location& at) {
   const Json value = schema.value(name, Json());
   if (value.is_null()) return otherwise;
   if (!value.is_number_integer() || value.get<int64_t>() < 0)
-    fail("the schema at {}/{} is no whole number", place.path, name);
+    fail("the schema at {}/{} is no whole number", at.path, name);
   return value.get<int64_t>();
 }
 
-Rule JsonRules::array(const Json& schema, const Place& place) {
-  check_keys(schema, {"type", "items", "minItems", "maxItems"}, place);
-  const Rule item = schema.contains("items") ? value(schema["items"], place.inner("items")) : any_value();
-  return list(g_.text("["), item, count(schema, "minItems", 0, place), count(schema, "maxItems", -1, place),
+Rule JsonRules::array(const Json& schema, const Location& at) {
+  check_keys(schema, {"type", "items", "minItems", "maxItems"}, at);
+  const Rule item = schema.contains("items") ? value(schema["items"], at.inner("items")) : any_value();
+  return list(g_.text("["), item, count(schema, "minItems", 0, at), count(schema, "maxItems", -1, at),
               g_.text("]"));
 }
 
-Rule JsonRules::text(const Json& schema, const Place& place) {
-  check_keys(schema, {"type", "minLength", "maxLength", "pattern"}, place);
+Rule JsonRules::text(const Json& schema, const Location& at) {
+  check_keys(schema, {"type", "minLength", "maxLength", "pattern"}, at);
   if (!schema.contains("pattern"))
-    return string(count(schema, "minLength", 0, place), count(schema, "maxLength", -1, place));
+    return string(count(schema, "minLength", 0, at), count(schema, "maxLength", -1, at));
   const Json& pattern = schema["pattern"];
   const bool is_whole = pattern.is_string() && pattern.get<std::string>().starts_with('^') &&
                         pattern.get<std::string>().ends_with('$');
@@ -282,7 +290,7 @@ Rule JsonRules::text(const Json& schema, const Place& place) {
     fail(
         "the schema at {}/pattern: expected a string that begins with ^ and ends with $, without lengths "
         "beside it",
-        place.path);
+        at.path);
   return g_.sequence({g_.text("\""), add_regex(g_, pattern.get<std::string>()), g_.text("\"")});
 }
 

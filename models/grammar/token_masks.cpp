@@ -9,7 +9,7 @@
 namespace genesis::grammar {
 namespace {
 
-constexpr size_t kMasks = 256;  // that are kept
+constexpr size_t kMasks = 256;  // masks are kept for this many states
 
 size_t common_prefix(const std::string& a, const std::string& b) {
   return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());

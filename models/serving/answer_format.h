@@ -1,4 +1,4 @@
-// How the texts of a request become JSON: each API has a format of its own.
+// Makes JSON of the texts of a request: each API has a format of its own.
 #pragma once
 
 #include <memory>
@@ -39,6 +39,6 @@ class AnswerFormat {
 std::string finish_reason(text::StopReason reason);
 // Returns 24 random hexadecimal digits behind `prefix`.
 std::string random_id(const std::string& prefix);
-int64_t seconds_now();  // of the calendar
+int64_t seconds_now();  // since 1970
 
 }  // namespace genesis::serving

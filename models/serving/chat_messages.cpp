@@ -12,8 +12,8 @@ void parse_arguments(Json& call) {
   if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) return;
   Json& function = call["function"];
   if (!function.contains("arguments") || !function["arguments"].is_string()) return;
-  Json parsed = Json::parse(function["arguments"].get<std::string>(), nullptr, false);
-  if (parsed.is_object()) function["arguments"] = std::move(parsed);
+  const auto parsed = try_parse(function["arguments"].get<std::string>());
+  if (parsed && parsed->is_object()) function["arguments"] = *parsed;
 }
 
 Json template_message(const Json& given, const std::string& place) {

@@ -13,7 +13,7 @@ Json template_messages(const Json& messages, const std::string& name);
 // Returns the text of a content that is a string or a list of text parts.
 std::string content_text(const Json& content, const std::string& place);
 
-// What of a request the template sees beside the messages: "tools" and the entries of "chat_template_kwargs".
+// The part of a request that the template sees beside the messages: "tools" and the entries of "chat_template_kwargs".
 struct ToolChoice {
   Json variables = Json::object();
   bool may_call = false;  // there are tools, and the request does not forbid them

@@ -38,7 +38,7 @@ void answer_chat(const Call& call) {
   const LanguageModel& model = call.language();
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  check_model(fields, call.service);
+  check_model(fields, call.host);
   const Json messages = template_messages(fields.required("messages", "a list of messages"), "messages");
   const ToolChoice tools = read_tools(fields);
   const std::optional<int64_t> max_tokens = read_max_tokens(fields);
@@ -54,7 +54,7 @@ void answer_chat(const Call& call) {
   check_length(model, task.prompts, max_tokens);
   task.headers = answer_headers(task.options, fields);
   task.format = std::make_unique<ChatFormat>(
-      model, ChatFormat::Options{call.service.name(), static_cast<size_t>(task.n), task.streams,
+      model, ChatFormat::Options{call.host.name, static_cast<size_t>(task.n), task.streams,
                                  delivery.includes_usage, task.options.logprobs, tools.may_call});
   start_texts(call.language(), std::move(task), call.reply);
 }
@@ -62,7 +62,7 @@ void answer_chat(const Call& call) {
 void answer_template(const Call& call) {
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  check_model(fields, call.service);
+  check_model(fields, call.host);
   const Json messages = template_messages(fields.required("messages", "a list of messages"), "messages");
   const ToolChoice tools = read_tools(fields);
   fields.refuse_others();

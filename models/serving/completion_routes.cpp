@@ -54,7 +54,7 @@ class CompletionFormat : public AnswerFormat {
                      {"token_logprobs", Json::array()},
                      {"top_logprobs", Json::array()},
                      {"text_offset", Json::array()}};
-    size_t offset = 0;  // of the next token in the text
+    size_t offset = 0;  // the next token's, in the text
   };
 
   Json answer(Json choices) const;
@@ -85,10 +85,10 @@ Json CompletionFormat::logprobs_of(Choice& choice, std::span<const text::TokenLo
   for (const text::TokenLogprob& token : logprobs) {
     Json top = Json::object();
     for (const text::TokenLogprob& other : token.top)
-      top[model_.token_bytes(other.token)] = std::max(other.logprob, kLeastLogprob);
+      top[model_.token_bytes(other.token)] = std::max(other.logprob, kMinLogprob);
     const std::string bytes = model_.token_bytes(token.token);
     made["tokens"].push_back(bytes);
-    made["token_logprobs"].push_back(std::max(token.logprob, kLeastLogprob));
+    made["token_logprobs"].push_back(std::max(token.logprob, kMinLogprob));
     made["top_logprobs"].push_back(std::move(top));
     made["text_offset"].push_back(choice.offset);
     choice.offset += bytes.size();
@@ -156,7 +156,7 @@ void answer_completion(const Call& call) {
   const LanguageModel& model = call.language();
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  check_model(fields, call.service);
+  check_model(fields, call.host);
   Prompts prompts = read_prompts(fields, model);
   const auto max_tokens = fields.number("max_tokens", at_least<int64_t>(1));
   text::GenerateSettings settings = read_settings(fields, model);
@@ -175,8 +175,7 @@ void answer_completion(const Call& call) {
   fields.refuse_others();
   check_length(model, task.prompts, max_tokens);
   task.headers = answer_headers(task.options, fields);
-  FormatOptions format = {
-      call.service.name(), task.streams, delivery.includes_usage, task.options.logprobs, {}};
+  FormatOptions format = {call.host.name, task.streams, delivery.includes_usage, task.options.logprobs, {}};
   for (const std::string& text : prompts.texts)
     if (echoes) format.echoes.insert(format.echoes.end(), static_cast<size_t>(task.n), text);
   const size_t texts = task.prompts.size() * static_cast<size_t>(task.n);

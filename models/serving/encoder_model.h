@@ -40,7 +40,7 @@ class EncoderModel {
   text::EncoderTexts texts_;
   std::optional<text::Embedder> embedder_;
   std::optional<text::CrossEncoder> scorer_;
-  std::mutex mutex_;                  // of the sessions
+  std::mutex mutex_;                  // guards the sessions
   std::atomic<int64_t> waiting_ = 0;  // requests that run or wait
 };
 

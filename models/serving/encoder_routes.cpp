@@ -7,7 +7,7 @@
 namespace genesis::serving {
 namespace {
 
-constexpr size_t kMaxTexts = 2048;  // of a request, as OpenAI has it
+constexpr size_t kMaxTexts = 2048;  // a request may have, as OpenAI says
 
 std::string base64(const float* values, size_t count) {
   constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -71,7 +71,7 @@ void answer_embeddings(const Call& call) {
   EncoderModel& model = call.embedder();
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  check_model(fields, call.service);
+  check_model(fields, call.host);
   const std::vector<std::string> texts = read_texts(fields, "input");
   const bool is_base64 = reads_base64(fields);
   text::EmbedOptions options;
@@ -84,7 +84,7 @@ void answer_embeddings(const Call& call) {
   const Tensor vectors = model.embed(texts, options);
   call.send({{"object", "list"},
              {"data", vectors_json(vectors, is_base64)},
-             {"model", call.service.name()},
+             {"model", call.host.name},
              {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
 }
 
@@ -92,7 +92,7 @@ void answer_rerank(const Call& call) {
   EncoderModel& model = call.reranker();
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  check_model(fields, call.service);
+  check_model(fields, call.host);
   fields.required("query", "a string");
   const std::string query = *fields.text("query");
   const std::vector<std::string> documents = read_documents(fields);
@@ -107,7 +107,7 @@ void answer_rerank(const Call& call) {
     results.push_back({{"index", index}, {"relevance_score", score}});
     if (with_documents) results.back()["document"] = {{"text", documents[index]}};
   }
-  call.send({{"model", call.service.name()},
+  call.send({{"model", call.host.name},
              {"results", std::move(results)},
              {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
 }

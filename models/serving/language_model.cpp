@@ -107,7 +107,7 @@ void LanguageModel::run() {
     bool goes_on = true;
     try {
       goes_on = engine_->step();
-    } catch (const std::exception& error) {  // of a callback: its request has ended
+    } catch (const std::exception& error) {  // a callback has thrown it, and its request has ended
       log_error("a request ended with an error: {}", error.what());
     }
     metrics_.set_load(engine_->load());

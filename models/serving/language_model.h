@@ -30,7 +30,7 @@ struct LanguageOptions {
 // The numbers of a model's cache, known before it is opened.
 struct CacheNeeds {
   int64_t rows = 0, positions = 0;
-  int64_t weight_bytes = 0, row_bytes = 0;  // of the weights; of a row of the cache
+  int64_t weight_bytes = 0, row_bytes = 0;  // the weights; a row of the cache
 };
 CacheNeeds cache_needs(const Model& model, const LanguageOptions& options);
 

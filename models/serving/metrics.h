@@ -22,7 +22,7 @@ class Histogram {
 
  private:
   std::vector<double> bounds_;
-  std::vector<int64_t> counts_;  // of values up to each bound
+  std::vector<int64_t> counts_;  // values up to each bound
   int64_t count_ = 0;
   double sum_ = 0;
 };

@@ -56,18 +56,22 @@ class ResponseFormat : public AnswerFormat {
   int64_t number_ = 0;
 };
 
+// Events are numbered in the order in which they are made.
 std::string ResponseFormat::begin() {
-  return named("response.created", {{"response", response_}}) +
-         named("response.in_progress", {{"response", response_}}) +
-         named("response.output_item.added", {{"output_index", 0}, {"item", item("in_progress")}}) +
-         named("response.content_part.added", place({{"part", part()}}));
+  std::string events = named("response.created", {{"response", response_}});
+  events += named("response.in_progress", {{"response", response_}});
+  events += named("response.output_item.added", {{"output_index", 0}, {"item", item("in_progress")}});
+  events += named("response.content_part.added", place({{"part", part()}}));
+  return events;
 }
 
 std::string ResponseFormat::end(size_t, const text::GenerateResult& result) {
   status_ = serving::finish_reason(result.stop_reason) == "length" ? "incomplete" : "completed";
-  return named("response.output_text.done", place({{"text", text_}, {"logprobs", Json::array()}})) +
-         named("response.content_part.done", place({{"part", part()}})) +
-         named("response.output_item.done", {{"output_index", 0}, {"item", item(status_)}});
+  std::string events =
+      named("response.output_text.done", place({{"text", text_}, {"logprobs", Json::array()}}));
+  events += named("response.content_part.done", place({{"part", part()}}));
+  events += named("response.output_item.done", {{"output_index", 0}, {"item", item(status_)}});
+  return events;
 }
 
 Json ResponseFormat::whole(const Usage& usage) {
@@ -122,7 +126,7 @@ void refuse_storage(Fields& fields) {
   }
 }
 
-Json response_json(const Service& service, const text::GenerateOptions& options) {
+Json response_json(const Host& host, const text::GenerateOptions& options) {
   return {{"id", random_id("resp_")},
           {"object", "response"},
           {"created_at", seconds_now()},
@@ -131,7 +135,7 @@ Json response_json(const Service& service, const text::GenerateOptions& options)
           {"incomplete_details", nullptr},
           {"instructions", nullptr},
           {"metadata", Json::object()},
-          {"model", service.name()},
+          {"model", host.name},
           {"output", Json::array()},
           {"parallel_tool_calls", false},
           {"temperature", options.temperature},
@@ -146,7 +150,7 @@ void answer_responses(const Call& call) {
   const LanguageModel& model = call.language();
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  check_model(fields, call.service);
+  check_model(fields, call.host);
   const Json messages = read_messages(fields);
   const auto max_tokens = fields.number("max_output_tokens", at_least<int64_t>(1));
   text::GenerateSettings settings = read_settings(fields, model);
@@ -160,7 +164,7 @@ void answer_responses(const Call& call) {
   task.prompts.push_back(model.encode(model.render(messages, Json::object()), false));
   check_length(model, task.prompts, max_tokens);
   task.headers = answer_headers(task.options, fields);
-  task.format = std::make_unique<ResponseFormat>(response_json(call.service, task.options));
+  task.format = std::make_unique<ResponseFormat>(response_json(call.host, task.options));
   start_texts(call.language(), std::move(task), call.reply);
 }
 

@@ -5,10 +5,9 @@
 namespace genesis::serving {
 namespace {
 
-Json model_json(const Service& service) {
-  Json model = {
-      {"id", service.name()}, {"object", "model"}, {"created", service.created()}, {"owned_by", "genesis"}};
-  if (const LanguageModel* language = service.language()) {
+Json model_json(const Host& host) {
+  Json model = {{"id", host.name}, {"object", "model"}, {"created", host.created}, {"owned_by", "genesis"}};
+  if (const LanguageModel* language = host.language.get()) {
     model["max_model_len"] = language->capacity();
     model["vocab_size"] = language->vocab_size();
   }
@@ -16,26 +15,26 @@ Json model_json(const Service& service) {
 }
 
 void answer_health(const Call& call) {
-  if (call.service.drains()) throw ApiError(503, "server_error", "shutting_down", "the server is ending");
+  if (call.host.drains) throw ApiError(503, "server_error", "shutting_down", "the server is ending");
   call.send({{"status", "ok"}});
 }
 
 void answer_models(const Call& call) {
-  call.send({{"object", "list"}, {"data", Json::array({model_json(call.service)})}});
+  call.send({{"object", "list"}, {"data", Json::array({model_json(call.host)})}});
 }
 
 void answer_model(const Call& call) {
   const std::string name = call.request.path.substr(std::string_view("/v1/models/").size());
-  if (name != call.service.name())
+  if (name != call.host.name)
     throw ApiError(404, "invalid_request_error", "model_not_found",
-                   fmt::format("there is no model '{}': this server has '{}'", name, call.service.name()),
+                   fmt::format("there is no model '{}': this server has '{}'", name, call.host.name),
                    "model");
-  call.send(model_json(call.service));
+  call.send(model_json(call.host));
 }
 
 void answer_metrics(const Call& call) {
   call.reply->send(200, {{"content-type", "text/plain; version=0.0.4; charset=utf-8"}},
-                   call.service.metrics().text());
+                   call.host.metrics.text());
 }
 
 void answer_page(const Call& call) {
@@ -66,7 +65,7 @@ constexpr Route kRoutes[] = {
 
 [[noreturn]] void refuse_route(const Call& call, const std::string& what) {
   throw ApiError(400, "invalid_request_error", "unsupported_model",
-                 fmt::format("the model {} {}", call.service.name(), what), "model");
+                 fmt::format("the model {} {}", call.host.name, what), "model");
 }
 
 }  // namespace
@@ -74,20 +73,20 @@ constexpr Route kRoutes[] = {
 std::span<const Route> routes() { return kRoutes; }
 
 LanguageModel& Call::language() const {
-  if (!service.language()) refuse_route(*this, "writes no texts: it has no entry points prefill and decode");
-  return *service.language();
+  if (!host.language) refuse_route(*this, "writes no texts: it has no entry points prefill and decode");
+  return *host.language;
 }
 
 EncoderModel& Call::embedder() const {
-  if (!service.encoder() || !service.encoder()->makes_vectors())
+  if (!host.encoder || !host.encoder->makes_vectors())
     refuse_route(*this, "makes no vectors of texts: `genesis-build --pooling` adds the entry point embed");
-  return *service.encoder();
+  return *host.encoder;
 }
 
 EncoderModel& Call::reranker() const {
-  if (!service.encoder() || !service.encoder()->scores_pairs())
+  if (!host.encoder || !host.encoder->scores_pairs())
     refuse_route(*this, "scores no pairs of texts: an encoder with a classifier does");
-  return *service.encoder();
+  return *host.encoder;
 }
 
 void Call::send(const Json& answer, Headers headers) const {
@@ -95,12 +94,11 @@ void Call::send(const Json& answer, Headers headers) const {
   reply->send(200, std::move(headers), json_line(answer));
 }
 
-void check_model(Fields& fields, const Service& service) {
+void check_model(Fields& fields, const Host& host) {
   const auto name = fields.text("model");
-  if (name && *name != service.name())
+  if (name && *name != host.name)
     throw ApiError(404, "invalid_request_error", "model_not_found",
-                   fmt::format("there is no model '{}': this server has '{}'", *name, service.name()),
-                   "model");
+                   fmt::format("there is no model '{}': this server has '{}'", *name, host.name), "model");
 }
 
 }  // namespace genesis::serving

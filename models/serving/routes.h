@@ -5,13 +5,14 @@
 #include <span>
 #include <string_view>
 
+#include "models/serving/exchange.h"
+#include "models/serving/host.h"
 #include "models/serving/json.h"
-#include "models/serving/service.h"
 
 namespace genesis::serving {
 
 struct Call {
-  Service& service;
+  Host& host;
   const HttpRequest& request;
   const std::shared_ptr<Reply>& reply;
 
@@ -40,7 +41,7 @@ void answer_rerank(const Call& call);      // /v1/rerank
 
 // Reads "model": throws ApiError with the status 404 unless it is absent or the server's.
 class Fields;
-void check_model(Fields& fields, const Service& service);
+void check_model(Fields& fields, const Host& host);
 
 // Returns the page with which a person tries the model in a browser.
 std::string_view chat_page();

@@ -88,16 +88,15 @@ const Route* find_route(const HttpRequest& request) {
 }  // namespace
 
 Service::Service(std::shared_ptr<const Model> model, const std::string& file, const ServiceOptions& options)
-    : options_(options),
-      name_(options.name.empty() ? name_of_file(file) : options.name),
-      created_(static_cast<int64_t>(std::time(nullptr))) {
+    : options_(options), host_{.name = options.name.empty() ? name_of_file(file) : options.name} {
+  host_.created = static_cast<int64_t>(std::time(nullptr));
   if (model->find_entry("prefill") && model->find_entry("decode")) {
-    language_ = std::make_unique<LanguageModel>(model, file, options.language, metrics_);
+    host_.language = std::make_unique<LanguageModel>(model, file, options.language, host_.metrics);
     const CacheNeeds needs = cache_needs(*model, options.language);
-    metrics_.set_rows(needs.rows, needs.positions, needs.rows * needs.row_bytes);
+    host_.metrics.set_rows(needs.rows, needs.positions, needs.rows * needs.row_bytes);
   }
-  encoder_ = EncoderModel::open(model, file, options.language.session);
-  if (!language_ && !encoder_)
+  host_.encoder = EncoderModel::open(model, file, options.language.session);
+  if (!host_.language && !host_.encoder)
     fail("{} has nothing to serve: it has neither prefill and decode, nor embed, nor a classifier of texts",
          file);
 }
@@ -105,7 +104,7 @@ Service::Service(std::shared_ptr<const Model> model, const std::string& file, co
 Service::~Service() = default;
 
 bool Service::is_idle() const {
-  return (!language_ || language_->is_idle()) && (!encoder_ || encoder_->is_idle());
+  return (!host_.language || host_.language->is_idle()) && (!host_.encoder || host_.encoder->is_idle());
 }
 
 void Service::check_access(const HttpRequest& request, bool is_open) const {
@@ -145,16 +144,16 @@ void Service::answer(const HttpRequest& request, const std::shared_ptr<Reply>& r
   }
   check_access(request, route && route->is_open);
   if (!route) fail_route(request);
-  if (drains_ && request.method == "POST")
+  if (host_.drains && request.method == "POST")
     throw ApiError(503, "server_error", "shutting_down", "the server is ending and takes no more requests");
-  route->answer({*this, request, reply});
+  route->answer({host_, request, reply});
 }
 
 void Service::handle(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   const std::string origin = request.header("origin");
   const bool is_allowed = options_.origins.contains("*") || options_.origins.contains(origin);
   const Route* route = find_route(request);
-  const auto counted = std::make_shared<CountedReply>(reply, is_allowed ? origin : "", metrics_,
+  const auto counted = std::make_shared<CountedReply>(reply, is_allowed ? origin : "", host_.metrics,
                                                       std::string(route ? route->path : "other"));
   try {
     answer(request, counted);

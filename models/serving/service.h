@@ -7,16 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "models/serving/encoder_model.h"
 #include "models/serving/exchange.h"
-#include "models/serving/language_model.h"
-#include "models/serving/metrics.h"
+#include "models/serving/host.h"
 
 namespace genesis::serving {
 
 struct ServiceOptions {
   LanguageOptions language = {};
-  std::string name = {};            // of the model, for clients; empty: that of the file without its ending
+  std::string name = {};            // the model's, for clients; empty: that of the file without its ending
   std::set<std::string> keys = {};  // clients must have one of them; empty: all may ask
   // Origins of web pages that may ask, beside the server's own; "*": all.
   std::set<std::string> origins = {};
@@ -36,27 +34,18 @@ class Service {
   // Answers a request, now or later. Any thread may call this; it takes as long as reading the request takes.
   void handle(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   // From now on refuses requests that need the model with the status 503.
-  void drain() { drains_ = true; }
+  void drain() { host_.drains = true; }
   bool is_idle() const;  // no request is under way
 
-  const std::string& name() const { return name_; }
-  int64_t created() const { return created_; }
-  LanguageModel* language() const { return language_.get(); }
-  EncoderModel* encoder() const { return encoder_.get(); }
-  Metrics& metrics() { return metrics_; }
-  bool drains() const { return drains_; }
+  Host& host() { return host_; }
+  const Host& host() const { return host_; }
 
  private:
   void check_access(const HttpRequest& request, bool is_open) const;
   void answer(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
 
   const ServiceOptions options_;
-  const std::string name_;
-  const int64_t created_;
-  std::atomic<bool> drains_ = false;
-  Metrics metrics_;
-  std::unique_ptr<LanguageModel> language_;
-  std::unique_ptr<EncoderModel> encoder_;
+  Host host_;
 };
 
 }  // namespace genesis::serving

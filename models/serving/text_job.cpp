@@ -23,7 +23,7 @@ class Job : public std::enable_shared_from_this<Job> {
   void cancel();
 
  private:
-  // What is known of a text since the format got something of it.
+  // The news of a text since the format got something of it.
   struct Text {
     std::shared_ptr<text::Answer> answer;
     std::string piece;

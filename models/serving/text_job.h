@@ -19,7 +19,7 @@ struct TextTask {
   std::function<std::function<void(std::span<const int64_t>, std::span<float>)>()> constrain = {};
   bool streams = false;
   std::unique_ptr<AnswerFormat> format = {};
-  Headers headers = {};  // of the answer
+  Headers headers = {};  // for the answer
 };
 
 // Starts the texts and returns; the thread of the engine answers. If the client leaves, they end at the next step. Throws

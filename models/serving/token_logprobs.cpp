@@ -9,7 +9,7 @@ Json token_json(const LanguageModel& model, const text::TokenLogprob& token) {
   const std::string bytes = model.token_bytes(token.token);
   Json list = Json::array();
   for (const char byte : bytes) list.push_back(static_cast<unsigned char>(byte));
-  return {{"token", bytes}, {"logprob", std::max(token.logprob, kLeastLogprob)}, {"bytes", std::move(list)}};
+  return {{"token", bytes}, {"logprob", std::max(token.logprob, kMinLogprob)}, {"bytes", std::move(list)}};
 }
 
 }  // namespace

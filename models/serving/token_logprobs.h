@@ -8,7 +8,7 @@
 namespace genesis::serving {
 
 // JSON has no infinity: this stands for the log-probability of what cannot be.
-inline constexpr double kLeastLogprob = -9999;
+inline constexpr double kMinLogprob = -9999;
 
 // Returns a list with the token, its log-probability, its bytes and the likeliest tokens of each.
 Json logprobs_json(const LanguageModel& model, std::span<const text::TokenLogprob> logprobs);

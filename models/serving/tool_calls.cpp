@@ -10,7 +10,7 @@ namespace genesis::serving {
 namespace {
 
 constexpr std::string_view kBegin = "<tool_call>", kEnd = "</tool_call>";
-// What follows one of these is calls up to the end of the answer.
+// Behind one of these follow calls up to the end of the answer.
 constexpr std::string_view kToTheEnd[] = {"[TOOL_CALLS]", "<|python_tag|>"};
 
 std::optional<ToolCall> call_in(const Json& object) {
@@ -25,7 +25,7 @@ std::optional<ToolCall> call_in(const Json& object) {
 
 // Returns the calls of a text that is an object or a list of them; none if it is anything else.
 std::vector<ToolCall> calls_in(const std::string& text) {
-  Json parsed = Json::parse(text, nullptr, false);
+  Json parsed = try_parse(text).value_or(Json());
   if (parsed.is_object()) parsed = Json::array({std::move(parsed)});
   if (!parsed.is_array()) return {};
   std::vector<ToolCall> calls;

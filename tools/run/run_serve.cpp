@@ -79,9 +79,10 @@ void say_where(const ServeFlags& flags, const serving::Service& service, int por
   const std::string host =
       flags.http.host.find(':') == std::string::npos ? flags.http.host : "[" + flags.http.host + "]";
   std::string texts;
-  if (const serving::LanguageModel* model = service.language())
+  if (const serving::LanguageModel* model = service.host().language.get())
     texts = fmt::format(", {} texts of {} tokens at a time", model->rows(), model->capacity());
-  std::cerr << fmt::format("serving {} at http://{}:{}{}\n", service.name(), host, port, texts) << std::flush;
+  std::cerr << fmt::format("serving {} at http://{}:{}{}\n", service.host().name, host, port, texts)
+            << std::flush;
 }
 
 void serve(ServeFlags& flags, const Command& app) {

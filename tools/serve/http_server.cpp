@@ -168,7 +168,7 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
   boost::beast::tcp_stream stream_;
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
-  uint64_t number_ = 0;        // of the request that is answered
+  uint64_t number_ = 0;        // the request that is answered
   bool is_answering_ = false;  // its answer is not complete
   bool is_chunked_ = false, closes_ = false, is_writing_ = false, is_closed_ = false;
   std::deque<std::string> out_;

@@ -14,8 +14,7 @@ namespace genesis::tools {
 
 struct HttpLimits {
   size_t header_bytes = size_t{16} << 10, body_bytes = size_t{16} << 20;
-  size_t unread_bytes =
-      size_t{1} << 20;  // of an answer that the client has not taken: more, and it is dropped
+  size_t unread_bytes = size_t{1} << 20;  // a client that leaves more of a stream untaken is dropped
   int connections = 1024;
   // Until a request is complete, counted from the connection or the last answer; and until a client takes more of an answer.
   double request_seconds = 60, write_seconds = 30;

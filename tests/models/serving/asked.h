@@ -40,7 +40,7 @@ class KeptReply : public serving::Reply {
     gone_ = std::move(gone);
   }
 
-  void leave() {  // as a client does
+  void leave() {  // behaves as a client that leaves
     const std::lock_guard lock(mutex_);
     if (gone_) gone_();
   }

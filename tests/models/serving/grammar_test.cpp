@@ -88,10 +88,11 @@ TEST(JsonSchema, ListsAndReferences) {
 }
 
 TEST(JsonSchema, RefusesWhatItCannotKeep) {
-  for (const char* schema :
-       {R"({"type": "integer", "minimum": 3})", R"({"type": "text"})", R"({"$ref": "http://x"})",
-        R"({"$ref": "#/no"})", R"({"type": "string", "format": "date"})", R"({"not": {}})", "5",
-        R"({"type": "string", "pattern": "a"})"}) {
+  for (const char* schema : {R"({"type": "integer", "minimum": 3})", R"({"type": "text"})",
+                             R"({"$ref": "http://x"})", R"({"$ref": "#/no"})", R"({"$ref": "#a"})",
+                             R"({"type": "object", "properties": {}, "required": ["x"]})",
+                             R"({"type": "string", "format": "date"})", R"({"not": {}})", "5",
+                             R"({"type": "string", "pattern": "a"})"}) {
     Grammar grammar;
     EXPECT_NE(error_of([&] { add_json_schema(grammar, Json::parse(schema)); }), "") << schema;
   }

@@ -19,7 +19,7 @@ using namespace genesis::testing;
 namespace fs = std::filesystem;
 
 constexpr const char* kTemplate =
-    R"({"eos_token": "<|im_end|>", "chat_template": "{% if tools %}{{ tools[0].function.name }}<tool_call>{% endif %}{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"})";
+    R"({"eos_token": "<|endoftext|>", "chat_template": "{% if tools %}{{ tools[0].function.name }}<tool_call>{% endif %}{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"})";
 
 std::shared_ptr<const Model> tiny_model() {
   static const std::shared_ptr<const Model> made = [] {
@@ -118,7 +118,9 @@ TEST_F(Serve, ChatCompletionStream) {
 
 TEST_F(Serve, ConsistentResultSameSeed) {
   const auto text = [&](const Json& more) {
-    return answer(kChat, chat("In the", more))["choices"][0]["message"]["content"];
+    return answer(kChat,
+                  chat("In the", more.is_null() ? Json::object() : more))["choices"][0]["message"]["content"]
+        .get<std::string>();
   };
   EXPECT_EQ(text({}), text({}));
   EXPECT_NE(text({}), text({{"seed", 6}}));
@@ -157,11 +159,12 @@ TEST_F(Serve, StopStringsEndTexts) {
 }
 
 TEST_F(Serve, LogitBias) {
-  const Json first = answer("/tokenize", {{"content", "the"}})["tokens"][0];
+  const Json first = answer("/tokenize", {{"content", "the"}, {"with_pieces", true}})["tokens"][0];
   const Json made = answer(
       "/v1/completions",
-      {{"prompt", "In"}, {"max_tokens", 3}, {"logit_bias", {{first.dump(), 100}}}, {"temperature", 0}});
-  EXPECT_EQ(made["choices"][0]["text"], "thethethe");
+      {{"prompt", "In"}, {"max_tokens", 3}, {"logit_bias", {{first["id"].dump(), 100}}}, {"temperature", 0}});
+  const std::string piece = first["piece"];
+  EXPECT_EQ(made["choices"][0]["text"], piece + piece + piece);
   expect_refused(kChat, chat("x", {{"logit_bias", {{"909", 1}}}}), "logit_bias", "none of the model's 909");
 }
 
@@ -197,6 +200,9 @@ TEST_F(Serve, InvalidChatCompletionReq) {
   }
   const auto deep = start(*service_, {"POST", kChat, std::string(100000, '['), {}});
   EXPECT_EQ(deep->status(), 400);
+  Json large = chat("x");
+  for (int i = 0; i < 2001; ++i) large["logit_bias"][std::to_string(i)] = 0;
+  expect_refused(kChat, large, "", "more than 2000 members");
 }
 
 TEST_F(Serve, FieldsWithoutEffectAreNamed) {
@@ -208,10 +214,9 @@ TEST_F(Serve, FieldsWithoutEffectAreNamed) {
 TEST_F(Serve, TokenizeDetokenize) {
   const Json tokens = answer("/tokenize", {{"content", "In the beginning"}})["tokens"];
   EXPECT_EQ(answer("/detokenize", {{"tokens", tokens}})["content"], "In the beginning");
+  const Json with_pieces = answer("/tokenize", {{"content", "In the beginning"}, {"with_pieces", true}});
   std::string pieces;
-  for (const Json& token :
-       answer("/tokenize", {{"content", "In the beginning"}, {"with_pieces", true}})["tokens"])
-    pieces += token["piece"].get<std::string>();
+  for (const Json& token : with_pieces["tokens"]) pieces += token["piece"].get<std::string>();
   EXPECT_EQ(pieces, "In the beginning");
 }
 
@@ -292,7 +297,8 @@ TEST_F(Serve, CancelRequest) {
   const Json made =
       ask(*service, "/v1/completions", {{"prompt", "In"}, {"max_tokens", 2}, {"ignore_eos", true}});
   EXPECT_EQ(made["usage"]["completion_tokens"], 2);
-  EXPECT_NE(service->metrics().text().find("genesis_texts_total{reason=\"cancelled\"} 2"), std::string::npos);
+  EXPECT_NE(service->host().metrics.text().find("genesis_texts_total{reason=\"cancelled\"} 2"),
+            std::string::npos);
   while (!service->is_idle()) std::this_thread::yield();
 }
 
