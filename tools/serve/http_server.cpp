@@ -20,6 +20,7 @@
 #include "models/serving/api_error.h"
 #include "schema/core/error.h"
 #include "schema/messages/log.h"
+#include "tools/serve/http_text.h"
 
 namespace genesis::tools {
 namespace {
@@ -36,20 +37,6 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
-ApiError bad_request(const std::string& why) {
-  return {400, "invalid_request_error", "bad_request", "this is no valid HTTP request: " + why};
-}
-
-std::string head_of(int status, const Headers& headers, const std::string& framing, bool closes) {
-  const auto reason = http::obsolete_reason(static_cast<http::status>(status));
-  std::string head =
-      fmt::format("HTTP/1.1 {} {}\r\n", status, std::string_view(reason.data(), reason.size()));
-  for (const auto& [name, value] : headers) head += name + ": " + value + "\r\n";
-  return head + framing + (closes ? "connection: close\r\n\r\n" : "\r\n");
-}
-
-std::string content_length(size_t bytes) { return fmt::format("content-length: {}\r\n", bytes); }
-
 // Returns the error that a client gets for a request that could not be read; empty if it cannot get any.
 std::optional<ApiError> error_of_reading(const error_code& error, bool has_begun, const HttpLimits& limits) {
   if (error == http::error::body_limit)
@@ -58,7 +45,7 @@ std::optional<ApiError> error_of_reading(const error_code& error, bool has_begun
   if (error == http::error::header_limit)
     return ApiError(431, "invalid_request_error", "header_too_large",
                     fmt::format("the header has more than {} bytes", limits.header_bytes));
-  if (error == boost::beast::error::timeout && has_begun)
+  if (error == asio::error::timed_out && has_begun)
     return ApiError(408, "invalid_request_error", "timeout",
                     fmt::format("the request was not complete after {} seconds", limits.request_seconds));
   if (error == http::error::end_of_stream || error == http::error::partial_message) return {};
@@ -68,20 +55,15 @@ std::optional<ApiError> error_of_reading(const error_code& error, bool has_begun
 }
 
 using Parser = http::request_parser<http::string_body>;
-
-// Refuses what servers and proxies understand differently (request smuggling). Beast refuses most of it itself.
-void check_head(const Parser& parser) {
+HeadFacts facts_of(const Parser& parser) {
   const auto& head = parser.get();
-  const auto lengths = head.count(http::field::content_length),
-             codings = head.count(http::field::transfer_encoding), hosts = head.count(http::field::host);
-  if (lengths > 1) throw bad_request("it has several lengths");
-  if (lengths > 0 && codings > 0) throw bad_request("it has a length and a transfer coding");
-  if (codings > 1 ||
-      (codings == 1 && !boost::beast::iequals(head[http::field::transfer_encoding], "chunked")))
-    throw bad_request("the only transfer coding here is chunked");
-  if (hosts > 1 || (hosts == 0 && head.version() >= 11)) throw bad_request("expected one header Host");
-  if (head.target().empty() || head.target()[0] != '/')
-    throw bad_request("expected a path that begins with /");
+  const auto text = [](const auto& view) { return std::string_view(view.data(), view.size()); };
+  return {head.count(http::field::content_length),
+          head.count(http::field::transfer_encoding),
+          head.count(http::field::host),
+          text(head[http::field::transfer_encoding]),
+          text(head.target()),
+          head.version() >= 11};
 }
 
 HttpRequest request_of(Parser& parser) {
@@ -118,19 +100,20 @@ class HttpServer::Impl {
   void stop();
 
   const HttpOptions options_;
+  int connections_ = 0;
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};
   asio::signal_set signals_{io_, SIGINT, SIGTERM};
   asio::steady_timer timer_{io_};
   asio::thread_pool workers_{4};
   std::chrono::steady_clock::time_point deadline_;
-  int connections_ = 0;
   bool drains_ = false;
 };
 
 class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Impl& server, tcp::socket socket) : server_(server), stream_(std::move(socket)) {
+  Connection(Impl& server, tcp::socket socket)
+      : server_(server), stream_(std::move(socket)), deadline_(server.io_) {
     ++server_.connections_;
     error_code ignored;
     stream_.socket().set_option(tcp::no_delay(true), ignored);
@@ -150,6 +133,10 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
   void on_gone(uint64_t number, std::function<void()> gone);
 
  private:
+  void start_deadline();
+  error_code reason(const error_code& error) const {
+    return is_late_ ? error_code(asio::error::timed_out) : error;
+  }
   void take_head(const error_code& error);
   void read_body();
   void handle();
@@ -166,10 +153,13 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
 
   Impl& server_;
   boost::beast::tcp_stream stream_;
+  asio::steady_timer
+      deadline_;  // for the request; that of the stream would close it before it gets an answer
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   uint64_t number_ = 0;        // the request that is answered
   bool is_answering_ = false;  // its answer is not complete
+  bool is_reading_ = false, is_late_ = false;
   bool is_chunked_ = false, closes_ = false, is_writing_ = false, is_closed_ = false;
   std::deque<std::string> out_;
   size_t out_bytes_ = 0;
@@ -223,9 +213,23 @@ void HttpServer::Impl::Connection::read() {
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(limits().header_bytes));
   parser_->body_limit(limits().body_bytes);
-  stream_.expires_after(milliseconds(limits().request_seconds));
-  http::async_read_header(stream_, buffer_, *parser_,
-                          [self = self()](const error_code& error, size_t) { self->take_head(error); });
+  stream_.expires_never();
+  start_deadline();
+  http::async_read_header(stream_, buffer_, *parser_, [self = self()](const error_code& error, size_t) {
+    self->take_head(self->reason(error));
+  });
+}
+
+void HttpServer::Impl::Connection::start_deadline() {
+  is_reading_ = true;
+  is_late_ = false;
+  deadline_.expires_after(milliseconds(limits().request_seconds));
+  deadline_.async_wait([self = self()](const error_code& cancelled) {
+    if (cancelled || !self->is_reading_) return;
+    self->is_late_ = true;
+    error_code ignored;
+    self->stream_.socket().cancel(ignored);
+  });
 }
 
 void HttpServer::Impl::Connection::take_head(const error_code& error) {
@@ -234,7 +238,7 @@ void HttpServer::Impl::Connection::take_head(const error_code& error) {
     return told ? refuse(*told) : drop();
   }
   try {
-    check_head(*parser_);
+    check_head(facts_of(*parser_));
   } catch (const ApiError& known) {
     return refuse(known);
   }
@@ -248,13 +252,15 @@ void HttpServer::Impl::Connection::take_head(const error_code& error) {
 void HttpServer::Impl::Connection::read_body() {
   http::async_read(stream_, buffer_, *parser_, [self = self()](const error_code& error, size_t) {
     if (!error) return self->handle();
-    const auto told = error_of_reading(error, true, self->limits());
+    const auto told = error_of_reading(self->reason(error), true, self->limits());
     told ? self->refuse(*told) : self->drop();
   });
 }
 
 void HttpServer::Impl::Connection::handle() {
   ++number_;
+  is_reading_ = false;
+  deadline_.cancel();
   is_answering_ = true;
   is_chunked_ = parser_->get().version() >= 11;
   closes_ = !parser_->get().keep_alive() || server_.drains_ || parser_->get().method() == http::verb::head;
@@ -281,6 +287,8 @@ void HttpServer::Impl::Connection::watch() {
 // Answers what is no request. The connection ends, because nobody knows where the next request begins.
 void HttpServer::Impl::Connection::refuse(const ApiError& error) {
   ++number_;
+  is_reading_ = false;
+  deadline_.cancel();
   is_answering_ = closes_ = true;
   send(number_, error.status, {{"content-type", "application/json"}}, error.body());
 }
@@ -290,13 +298,13 @@ void HttpServer::Impl::Connection::send(uint64_t number, int status, Headers hea
   if (!is_current(number)) return;
   is_answering_ = false;
   gone_ = {};
-  put(head_of(status, headers, content_length(body.size()), closes_) + body);
+  put(http_head(status, headers, content_length(body.size()), closes_) + body);
 }
 
 void HttpServer::Impl::Connection::begin(uint64_t number, int status, Headers headers) {
   if (!is_current(number)) return;
   closes_ = closes_ || !is_chunked_;
-  put(head_of(status, headers, is_chunked_ ? "transfer-encoding: chunked\r\n" : "", closes_));
+  put(http_head(status, headers, is_chunked_ ? "transfer-encoding: chunked\r\n" : "", closes_));
 }
 
 void HttpServer::Impl::Connection::write(uint64_t number, std::string bytes) {
@@ -367,6 +375,8 @@ void HttpServer::Impl::Connection::discard() {
 void HttpServer::Impl::Connection::drop() {
   if (is_closed_) return;
   is_closed_ = true;
+  is_reading_ = false;
+  deadline_.cancel();
   error_code ignored;
   stream_.socket().close(ignored);
   out_.clear();

@@ -112,7 +112,7 @@ const std::string kEndless = R"({"prompt": "a", "max_tokens": 200, "stream": tru
 
 TEST_F(ServeTool, HostileClientsEndInCleanErrors) {
   ServeProcess server(
-      {tiny("qwen2.genesis"), "--max-body", "0.01", "--request-seconds", "0.5", "--connections", "12"});
+      {tiny("qwen2.genesis"), "--max-body", "0.01", "--request-seconds", "3", "--connections", "12"});
   const std::string head = "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\n";
   const std::pair<std::string, std::string> cases[] = {
       {"no HTTP\r\n\r\n", "400"},
@@ -188,7 +188,9 @@ TEST_F(ServeTool, SignalLetsRequestsEnd) {
 TEST_F(ServeTool, FlagsAreChecked) {
   const std::string model = tiny("qwen2.genesis");
   expect_usage_error(run_tool("genesis-run", {"serve", model, "--host", "0.0.0.0"}), {"--api-key-file"});
-  expect_error(run_tool("genesis-run", {"serve", model, "--host", "nowhere"}), {"cannot listen on nowhere"});
+  write_text(path("keys"), "secret\n");
+  expect_error(run_tool("genesis-run", {"serve", model, "--host", "nowhere", "--api-key-file", path("keys")}),
+               {"cannot listen on nowhere"});
   write_text(path("keys"), "# none\n\n");
   expect_error(run_tool("genesis-run", {"serve", model, "--api-key-file", path("keys")}), {"has no key"});
   expect_error(run_tool("genesis-run", {"serve", model, "--memory", "1000"}), {"has no room for 1 texts"});
