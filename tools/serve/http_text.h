@@ -16,7 +16,7 @@ std::string http_head(int status, const serving::Headers& headers, const std::st
 std::string content_length(size_t bytes);
 
 struct HeadFacts {
-  size_t lengths = 0, codings = 0, hosts = 0;  // how often Content-Length, Transfer-Encoding and Host occur
+  size_t lengths = 0, codings = 0, hosts = 0;  // counts of Content-Length, Transfer-Encoding and Host
   std::string_view coding = {}, target = {};
   bool is_newer = true;  // HTTP/1.1
 };
