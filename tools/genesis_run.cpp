@@ -14,6 +14,7 @@ constexpr const char* kExamples = R"(Examples:
   genesis-run embed minilm.genesis --input texts.txt -o vectors.npy
   genesis-run rerank reranker.genesis --query "what do cats eat" --input texts.txt
   genesis-run export run/ -o my-model
+  genesis-run serve qwen.genesis --port 8080
   genesis-run profile model.genesis --entry decode --input position=full:5 --trace trace.json
 Each command has its own --help.)";
 
@@ -28,11 +29,11 @@ int main(int argc, char** argv) {
           if (!app.has_given_subcommand())
             fail_missing(
                 "a command (info, infer, train, generate, chat, embed, rerank, eval, bench, profile, "
-                "compare, baseline, tokenize or export)");
+                "compare, baseline, tokenize, export or serve)");
         });
         for (auto add :
              {add_info, add_infer, add_train, add_generate, add_chat, add_embed, add_rerank, add_eval,
-              add_bench, add_profile, add_compare, add_baseline, add_tokenize, add_export})
+              add_bench, add_profile, add_compare, add_baseline, add_tokenize, add_export, add_serve})
           add(app);
       });
 }

@@ -14,8 +14,8 @@ Row* CacheRows::find_free(ConversationId conversation) {
   Row* best = nullptr;
   for (Row& row : rows_) {
     if (row.task) continue;
-    if (row.conversation == 0) return &row;
-    if (!best || row.last_used < best->last_used) best = &row;
+    const auto order = [](const Row& one) { return std::pair(one.conversation != 0, one.last_used); };
+    if (!best || order(row) < order(*best)) best = &row;
   }
   return best;
 }
@@ -34,7 +34,9 @@ void CacheRows::assign(Row& row, ConversationId conversation) {
 void CacheRows::release(Row& row) {
   row.task.reset();
   row.last_used = ++released_;
-  if (row.conversation == 0) row.text = std::make_shared<Text>();
+  // The next steps read the last cached token again, one at a time, which may change its last bits.
+  row.text->shareable = std::max<int64_t>(std::min(row.text->shareable, row.text->cached - 1), 0);
+  if (row.conversation == 0 && !keeps_texts_) row.text = std::make_shared<Text>();
 }
 
 // The conversation keeps its tokens.

@@ -25,13 +25,14 @@ struct Row {
 
 class CacheRows {
  public:
-  explicit CacheRows(size_t count) : rows_(count) {}
+  // With `keeps_texts`, a row keeps the text of a request that has ended until another one gets the row.
+  explicit CacheRows(size_t count, bool keeps_texts = false) : rows_(count), keeps_texts_(keeps_texts) {}
 
   std::vector<Row>& all() { return rows_; }
   const std::vector<Row>& all() const { return rows_; }
 
   // Returns a row that a request of this conversation (0: none) can get, and null if it has to wait. Prefers rows that no
-  // conversation holds.
+  // conversation holds, and of them the one that was left first.
   Row* find_free(ConversationId conversation);
   // Gives the row of find_free() the text that the request continues: an empty one if there is no conversation.
   void assign(Row& row, ConversationId conversation);
@@ -56,6 +57,7 @@ class CacheRows {
   void take_row(Held& held);
 
   std::vector<Row> rows_;
+  const bool keeps_texts_;
   std::map<ConversationId, Held> held_;
   ConversationId opened_ = 0;
   uint64_t released_ = 0;

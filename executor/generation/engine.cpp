@@ -9,6 +9,7 @@
 #include "executor/generation/decoding.h"
 #include "executor/generation/entry_points.h"
 #include "executor/generation/inbox.h"
+#include "executor/generation/prefixes.h"
 #include "executor/generation/prompt_reader.h"
 #include "executor/generation/shared_prompts.h"
 
@@ -65,7 +66,7 @@ class Engine::Impl {
   Impl(Session& session, const EngineOptions& options)
       : session_(session),
         options_(options),
-        rows_(checked_rows(session.model())),
+        rows_(checked_rows(session.model()), options.reuse_prefixes),
         limits_(checked_limits(options, session.model())),
         takes_text_length_(takes_text_length(session.model())),
         vocabulary_(vocabulary_of(session.model().entry("decode"), 2)),
@@ -231,8 +232,8 @@ void Engine::Impl::start_task(Submission submission) {
   } catch (const Error&) {
     return end(std::move(submission), FinishReason::kFailed, std::current_exception());
   }
-  Row& row = *rows_.find_free(request.conversation);
-  rows_.assign(row, request.conversation);
+  const int64_t unit = session_.is_asynchronous() ? 1 : limits_.chunk;
+  Row& row = give_row(session_, rows_, request, options_.reuse_prefixes && !takes_text_length_ ? unit : 0);
   Text& text = *row.text;
   text.tokens.insert(text.tokens.end(), request.prompt.begin(), request.prompt.end());
   text.cached = std::min(text.cached, text.size() - 1);  // the last token is read again, at least

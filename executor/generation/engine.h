@@ -51,6 +51,9 @@ struct EngineOptions {
   // Speculative decoding: a step may choose several tokens of a text. Steps that need penalties, biases or log-probabilities for
   // any text use no drafts.
   DraftOptions drafts = {};
+  // A request without a conversation takes over what the cache still holds of an earlier or present text that begins as its prompt
+  // does (executor/generation/prefixes.h). Its text is the same; on a GPU up to rounding.
+  bool reuse_prefixes = false;
 };
 
 // The news of a request since it was polled last.

@@ -35,7 +35,8 @@ void forbid_repetition(int64_t size, std::span<const int64_t> text, std::span<fl
 }  // namespace
 
 bool bias_follows_text(const SamplingOptions& options) {
-  return options.no_repeat_ngram_size > 0 || (options.min_tokens > 0 && !options.stop_tokens.empty()) ||
+  return options.constraint || options.no_repeat_ngram_size > 0 ||
+         (options.min_tokens > 0 && !options.stop_tokens.empty()) ||
          std::ranges::any_of(options.logit_bias,
                              [](const TokenBias& bias) { return bias.tokens.size() > 1; });
 }
@@ -46,6 +47,7 @@ void add_logit_bias(const SamplingOptions& options, std::span<const int64_t> tex
   if (options.no_repeat_ngram_size > 0) forbid_repetition(options.no_repeat_ngram_size, text, bias);
   if (taken < options.min_tokens)
     for (const int64_t token : options.stop_tokens) add(bias, token, kNever);
+  if (options.constraint) options.constraint(text.last(static_cast<size_t>(taken)), bias);
 }
 
 }  // namespace genesis::generation

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "executor/generation/entry_points.h"
+#include "executor/generation/prefixes.h"
 
 namespace genesis::generation {
 namespace {
@@ -137,8 +138,12 @@ void PromptReader::fill_cache(int64_t budget) {
     budget -= cost;
     session_.run(chunk.entry, inputs_of(chunk));
     for (size_t i = 0; i < chunk.rows.size(); ++i)
-      if (const Part& part = chunk.parts[i]; part.count > 0)
-        rows_[chunk.rows[i]].text->cached = part.at + part.count;
+      if (const Part& part = chunk.parts[i]; part.count > 0) {
+        Text& text = *rows_[chunk.rows[i]].text;
+        text.cached = part.at + part.count;
+        text.shareable =
+            shareable_after(text.shareable, part.at, part.count, by_length_alone_ ? limits_.chunk : 1);
+      }
   }
 }
 

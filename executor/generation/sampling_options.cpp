@@ -12,7 +12,7 @@ void check_number(const char* name, double value, bool is_in_range, const char* 
 }
 
 bool changes_logits(const SamplingOptions& o) {
-  return o.repetition_penalty != 1 || o.presence_penalty != 0 || o.frequency_penalty != 0 ||
+  return o.constraint || o.repetition_penalty != 1 || o.presence_penalty != 0 || o.frequency_penalty != 0 ||
          !o.logit_bias.empty() || o.no_repeat_ngram_size > 0 || (o.min_tokens > 0 && !o.stop_tokens.empty());
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +50,10 @@ struct SamplingOptions {
   // Return natural log-probabilities of the model's own logits, before penalties and temperature.
   bool logprobs = false;
   int64_t top_logprobs = 0;  // most likely tokens to return per token, up to kMaxTopLogprobs
+  // Adds to `bias`, one number per token of the vocabulary, -infinity for each token that must not follow the tokens `chosen` that
+  // this request has generated so far. At least one token must remain. Called in the thread of the engine; must not throw. Empty:
+  // every token may follow.
+  std::function<void(std::span<const int64_t> chosen, std::span<float> bias)> constraint = {};
 };
 inline constexpr int64_t kMaxTopLogprobs = 20;
 

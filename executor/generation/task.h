@@ -13,6 +13,8 @@ namespace genesis::generation {
 struct Text {
   std::vector<int64_t> tokens;
   int64_t cached = 0;  // number of leading tokens that the cache holds
+  // Number of leading tokens whose keys and values are those of every text that begins with them (executor/generation/prefixes.h).
+  int64_t shareable = 0;
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
 };
 

@@ -17,5 +17,6 @@ void add_compare(Command& app);
 void add_baseline(Command& app);
 void add_tokenize(Command& app);
 void add_export(Command& app);
+void add_serve(Command& app);
 
 }  // namespace genesis::tools

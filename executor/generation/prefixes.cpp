@@ -1,0 +1,68 @@
+#include "executor/generation/prefixes.h"
+
+#include <algorithm>
+
+#include "executor/generation/entry_points.h"
+
+namespace genesis::generation {
+
+int64_t shareable_after(int64_t shareable, int64_t at, int64_t count, int64_t unit) {
+  if (unit == 1) return at + count;
+  if (at == shareable && count == unit) return shareable + unit;
+  return std::min(shareable, at / unit * unit);
+}
+
+std::optional<Prefix> longest_prefix(const std::vector<Row>& rows, std::span<const int64_t> prompt,
+                                     int64_t unit) {
+  std::optional<Prefix> best;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const Text& text = *rows[r].text;
+    if (rows[r].conversation != 0) continue;
+    const int64_t limit = std::min({text.shareable, text.cached, text.size(), std::ssize(prompt) - 1});
+    if (limit <= (best ? best->tokens : 0)) continue;
+    const auto begin = text.tokens.begin();
+    const auto differs =
+        std::mismatch(begin, begin + static_cast<std::ptrdiff_t>(limit), prompt.begin()).first;
+    const int64_t tokens = (differs - begin) / unit * unit;
+    if (tokens > (best ? best->tokens : 0)) best = {r, tokens};
+  }
+  return best;
+}
+
+namespace {
+
+// A prefix that cannot be copied is read.
+void copy_prefix(Session& session, size_t from, size_t to, Text& text, int64_t tokens) {
+  try {
+    session.run(kCopyRow, {{"from", Tensor::scalar<int64_t>(static_cast<int64_t>(from))},
+                           {"to", Tensor::scalar<int64_t>(static_cast<int64_t>(to))}});
+    text.cached = text.shareable = tokens;
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace
+
+Row& give_row(Session& session, CacheRows& rows, const Request& request, int64_t unit) {
+  Row* row = rows.find_free(request.conversation);
+  std::optional<Prefix> prefix;
+  if (unit > 0 && request.conversation == 0) prefix = longest_prefix(rows.all(), request.prompt, unit);
+  if (!prefix) {
+    rows.assign(*row, request.conversation);
+    return *row;
+  }
+  Row& holder = rows.all()[prefix->row];
+  const bool may_copy = session.model().find_entry(kCopyRow) != nullptr;
+  // A text of which much would be lost stays where it is.
+  const bool takes_holder = !holder.task && (2 * prefix->tokens >= holder.text->shareable || !may_copy);
+  if (takes_holder) row = &holder;
+  rows.assign(*row, 0);
+  if (takes_holder)
+    row->text->cached = row->text->shareable = prefix->tokens;
+  else if (may_copy)
+    copy_prefix(session, prefix->row, static_cast<size_t>(row - rows.all().data()), *row->text,
+                prefix->tokens);
+  return *row;
+}
+
+}  // namespace genesis::generation

@@ -1,0 +1,201 @@
+#include "models/grammar/grammar.h"
+
+#include <algorithm>
+
+#include "schema/core/error.h"
+
+namespace genesis::grammar {
+namespace {
+
+constexpr size_t kMaxRules = 100'000, kMaxFrames = 200'000, kMaxStates = 100'000;
+constexpr int64_t kMaxTimes = 1000;
+
+std::string utf8(char32_t c) {
+  const auto byte = [](char32_t value) { return static_cast<char>(value); };
+  if (c < 0x80) return {byte(c)};
+  if (c < 0x800) return {byte(0xC0 | c >> 6), byte(0x80 | (c & 63))};
+  if (c < 0x10000) return {byte(0xE0 | c >> 12), byte(0x80 | (c >> 6 & 63)), byte(0x80 | (c & 63))};
+  return {byte(0xF0 | c >> 18), byte(0x80 | (c >> 12 & 63)), byte(0x80 | (c >> 6 & 63)),
+          byte(0x80 | (c & 63))};
+}
+
+Bytes range(unsigned char low, unsigned char high) {
+  Bytes bytes;
+  for (unsigned b = low; b <= high; ++b) bytes.set(b);
+  return bytes;
+}
+
+// Cuts a range of characters whose UTF-8 has the same size into products of ranges of bytes.
+void cut(char32_t low, char32_t high, std::vector<std::vector<Bytes>>& products) {
+  const std::string first = utf8(low), last = utf8(high);
+  for (size_t behind = first.size() - 1; behind > 0; --behind) {
+    const char32_t span = char32_t{1} << 6 * behind, mask = span - 1;
+    if ((low | mask) >= high) continue;  // the bytes before are equal
+    if ((low & mask) != 0) {
+      cut(low, low | mask, products);
+      return cut((low | mask) + 1, high, products);
+    }
+    if ((high & mask) != mask) {
+      cut(low, (high & ~mask) - 1, products);
+      return cut(high & ~mask, high, products);
+    }
+    break;
+  }
+  std::vector<Bytes> product;
+  for (size_t i = 0; i < first.size(); ++i)
+    product.push_back(range(static_cast<unsigned char>(first[i]), static_cast<unsigned char>(last[i])));
+  products.push_back(std::move(product));
+}
+
+}  // namespace
+
+Grammar::Rule Grammar::add(std::vector<Sequence> alternatives) {
+  if (rules_.size() >= kMaxRules) fail("the grammar is too large: it has more than {} rules", kMaxRules);
+  rules_.push_back(std::move(alternatives));
+  return static_cast<Rule>(rules_.size() - 1);
+}
+
+Grammar::Symbol Grammar::set_of(const Bytes& bytes) {
+  const auto found = std::ranges::find(sets_, bytes);
+  if (found != sets_.end()) return {static_cast<int32_t>(found - sets_.begin()), -1};
+  sets_.push_back(bytes);
+  return {static_cast<int32_t>(sets_.size() - 1), -1};
+}
+
+Grammar::Rule Grammar::text(std::string_view bytes) {
+  Sequence sequence;
+  for (const char c : bytes) sequence.push_back(set_of(Bytes().set(static_cast<unsigned char>(c))));
+  return add({std::move(sequence)});
+}
+
+Grammar::Rule Grammar::one_of(const Bytes& bytes) { return add({{set_of(bytes)}}); }
+
+Grammar::Rule Grammar::characters(const std::vector<std::pair<char32_t, char32_t>>& ranges) {
+  constexpr char32_t kLast[] = {0x7F, 0x7FF, 0xFFFF, 0x10FFFF};  // with one byte, two, three, four
+  Bytes ascii;
+  std::vector<std::vector<Bytes>> products;
+  for (const auto& [first, last] : ranges) {
+    char32_t low = first;
+    for (const char32_t end : kLast) {
+      const char32_t high = std::min(last, end);
+      if (low > high) continue;
+      if (end == 0x7F)
+        ascii |= range(static_cast<unsigned char>(low), static_cast<unsigned char>(high));
+      else
+        cut(low, high, products);
+      low = high + 1;
+    }
+  }
+  std::vector<Sequence> alternatives;
+  if (ascii.any()) alternatives.push_back({set_of(ascii)});
+  for (const auto& product : products) {
+    Sequence sequence;
+    for (const Bytes& bytes : product) sequence.push_back(set_of(bytes));
+    alternatives.push_back(std::move(sequence));
+  }
+  return add(std::move(alternatives));
+}
+
+Grammar::Rule Grammar::sequence(const std::vector<Rule>& parts) {
+  Sequence sequence;
+  for (const Rule part : parts) sequence.push_back({-1, part});
+  return add({std::move(sequence)});
+}
+
+Grammar::Rule Grammar::any_of(const std::vector<Rule>& choices) {
+  std::vector<Sequence> alternatives;
+  for (const Rule choice : choices) alternatives.push_back({{-1, choice}});
+  return add(std::move(alternatives));
+}
+
+Grammar::Rule Grammar::repeat(Rule part, int64_t least, int64_t most) {
+  if (std::max(least, most) > kMaxTimes)
+    fail("a part is repeated {} times: {} are the most", std::max(least, most), kMaxTimes);
+  Rule rest;
+  if (most < 0) {
+    rest = add({{}});
+    rules_[static_cast<size_t>(rest)] = {{}, {{-1, part}, {-1, rest}}};
+  } else {
+    rest = text("");
+    for (int64_t i = least; i < most; ++i) rest = optional(sequence({part, rest}));
+  }
+  std::vector<Rule> parts(static_cast<size_t>(std::max<int64_t>(least, 0)), part);
+  parts.push_back(rest);
+  return sequence(parts);
+}
+
+Grammar::Rule Grammar::declare() { return add({}); }
+
+Recognizer::Recognizer(Grammar grammar) : grammar_(std::move(grammar)) {
+  Making making;
+  for (const Grammar::Sequence& sequence : grammar_.alternatives(grammar_.root()))
+    expand({&sequence, 0, -1}, making);
+  start_ = state_of(std::move(making));
+}
+
+int32_t Recognizer::number_of(const Frame& frame) {
+  const auto [found, is_new] = numbers_.emplace(frame, static_cast<int32_t>(frames_.size()));
+  if (is_new) frames_.push_back(frame);
+  if (frames_.size() > kMaxFrames) fail("the text that the grammar describes is nested too deep");
+  return found->second;
+}
+
+// Adds what may come next: frames that begin with bytes, and the end. Rules are opened, and finished frames are left.
+void Recognizer::expand(Frame frame, Making& making) {
+  std::vector<Frame> open = {frame};
+  while (!open.empty()) {
+    const Frame top = open.back();
+    open.pop_back();
+    if (!making.visited.insert(top).second) continue;
+    if (top.at == top.sequence->size()) {
+      if (top.below < 0)
+        making.may_end = true;
+      else
+        open.push_back(frames_[static_cast<size_t>(top.below)]);
+      continue;
+    }
+    const Grammar::Symbol& symbol = (*top.sequence)[top.at];
+    if (symbol.bytes >= 0) {
+      making.frames.push_back(number_of(top));
+      continue;
+    }
+    // A frame that ends behind the rule need not be kept.
+    const Frame behind = {top.sequence, top.at + 1, top.below};
+    const int32_t below = behind.at == top.sequence->size() ? top.below : number_of(behind);
+    for (const Grammar::Sequence& sequence : grammar_.alternatives(symbol.rule))
+      open.push_back({&sequence, 0, below});
+  }
+}
+
+Recognizer::State Recognizer::state_of(Making making) {
+  if (making.frames.empty() && !making.may_end) return kDead;
+  std::ranges::sort(making.frames);
+  making.frames.erase(std::ranges::unique(making.frames).begin(), making.frames.end());
+  const auto [found, is_new] =
+      found_.emplace(std::pair(making.frames, making.may_end), static_cast<State>(states_.size()));
+  if (is_new) states_.push_back({std::move(making.frames), making.may_end, nullptr});
+  if (states_.size() > kMaxStates) fail("the grammar has more than {} states", kMaxStates);
+  return found->second;
+}
+
+Recognizer::State Recognizer::next(State state, unsigned char byte) {
+  constexpr State kUnknown = -2;
+  if (state == kDead) return kDead;
+  Known& known = states_[static_cast<size_t>(state)];
+  if (!known.next) {
+    known.next = std::make_unique<std::array<int32_t, 256>>();
+    known.next->fill(kUnknown);
+  }
+  if (const State found = (*known.next)[byte]; found != kUnknown) return found;
+  Making making;
+  for (const int32_t number : known.frames) {
+    const Frame frame = frames_[static_cast<size_t>(number)];
+    const int32_t bytes = (*frame.sequence)[frame.at].bytes;
+    if (grammar_.bytes(bytes).test(byte)) expand({frame.sequence, frame.at + 1, frame.below}, making);
+  }
+  const State made = state_of(std::move(making));
+  (*states_[static_cast<size_t>(state)].next)[byte] = made;
+  return made;
+}
+
+}  // namespace genesis::grammar

@@ -1,0 +1,146 @@
+// Tests grammars against texts that they describe and texts that they do not, and damaged requests.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "models/grammar/json_schema.h"
+#include "models/grammar/regex.h"
+#include "models/grammar/token_masks.h"
+#include "schema/core/error.h"
+#include "tests/error_of.h"
+#include "tests/fuzz/mutate.h"
+#include "tests/fuzz/try_request.h"
+
+namespace genesis::grammar {
+namespace {
+
+using genesis::testing::error_of;
+using Json = nlohmann::ordered_json;
+
+bool matches(Recognizer& recognizer, const std::string& text) {
+  auto state = recognizer.start();
+  for (const char byte : text) state = recognizer.next(state, static_cast<unsigned char>(byte));
+  return recognizer.may_end(state);
+}
+
+template <class Add>
+void expect(const Add& add, const std::vector<std::string>& good, const std::vector<std::string>& bad) {
+  Grammar grammar;
+  grammar.set_root(add(grammar));
+  Recognizer recognizer(grammar);
+  for (const std::string& text : good) EXPECT_TRUE(matches(recognizer, text)) << text;
+  for (const std::string& text : bad) EXPECT_FALSE(matches(recognizer, text)) << text;
+}
+
+void expect_regex(const std::string& expression, const std::vector<std::string>& good,
+                  const std::vector<std::string>& bad) {
+  expect([&](Grammar& g) { return add_regex(g, expression); }, good, bad);
+}
+
+void expect_schema(const std::string& schema, const std::vector<std::string>& good,
+                   const std::vector<std::string>& bad) {
+  expect([&](Grammar& g) { return add_json_schema(g, Json::parse(schema)); }, good, bad);
+}
+
+TEST(Regex, DescribesTexts) {
+  expect_regex("^a+(b|cd)?$", {"a", "aab", "acd"}, {"", "b", "ac", "abb"});
+  expect_regex("[a-c\\d_]{2,3}", {"a1", "_bc"}, {"a", "abcd", "ad"});
+  expect_regex("[^é]é.", {"xéz", "üéü"}, {"ééz", "xé\n", "x\xc3z"});
+  expect_regex("\\w+@\\w+\\.(?:com|org)", {"me@here.org"}, {"me@here", "@here.org"});
+}
+
+TEST(Regex, RefusesWhatItDoesNotKnow) {
+  for (const char* expression :
+       {"(?=a)", "a\\b", "(a", "[a", "a)", "*a", "a{2", "a{3,2}", "\\1", "[b-a]", "\xff", "a{5000}"}) {
+    Grammar grammar;
+    EXPECT_NE(error_of([&] { add_regex(grammar, expression); }), "") << expression;
+  }
+}
+
+TEST(JsonSchema, AnyObject) {
+  expect([](Grammar& g) { return add_json_object(g); },
+         {"{}", R"({"a": [1, -2.5e+3, true, null, "x\n\u00e9ü"], "b": {"c": {}}})", "{\n  \"a\": 1\n}"},
+         {"[]", "{\"a\" 1}", "{\"a\": 01}", "{\"a\": \"\n\"}", "{,}", "{}  ", "{\"a\": \"\xff\"}"});
+}
+
+TEST(JsonSchema, ObjectsWithProperties) {
+  const std::string schema =
+      R"({"type": "object", "title": "T", "properties": {"a": {"type": "integer"}, "b": {"type": ["string", "null"]},
+      "c": {"enum": ["x", 2]}}, "required": ["b"]})";
+  expect_schema(
+      schema,
+      {R"({"b": null})", R"({"a": 1, "b": "y"})", R"({"b": "", "c": 2})", R"({"a": -7, "b": "", "c": "x"})"},
+      {"{}", R"({"a": 1})", R"({"b": "", "a": 1})", R"({"a": 1.5, "b": ""})", R"({"b": "", "d": 1})",
+       R"({, "b": ""})"});
+  expect_schema(
+      R"({"type": "object", "properties": {"a": {"type": "boolean"}}, "additionalProperties": {"type": "number"}})",
+      {"{}", R"({"a": true})", R"({"x": 1})", R"({"a": true, "x": 1, "y": 2})"}, {R"({"x": "1"})"});
+}
+
+TEST(JsonSchema, ListsAndReferences) {
+  expect_schema(R"({"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 2})",
+                {"[1]", "[1, 2]"}, {"[]", "[1, 2, 3]", "[1,]"});
+  expect_schema(
+      R"({"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}},
+      "required": ["next"]}}})",
+      {R"({"next": null})", R"({"next": {"next": null}})"}, {"{}", R"({"next": {}})"});
+  expect_schema(R"({"type": "string", "pattern": "^[a-z]+$"})", {"\"ab\""}, {"\"\"", "\"A\""});
+}
+
+TEST(JsonSchema, RefusesWhatItCannotKeep) {
+  for (const char* schema : {R"({"type": "integer", "minimum": 3})", R"({"type": "text"})",
+                             R"({"$ref": "http://x"})", R"({"$ref": "#/no"})", R"({"$ref": "#a"})",
+                             R"({"type": "object", "properties": {}, "required": ["x"]})",
+                             R"({"type": "string", "format": "date"})", R"({"not": {}})", "5",
+                             R"({"type": "string", "pattern": "a"})"}) {
+    Grammar grammar;
+    EXPECT_NE(error_of([&] { add_json_schema(grammar, Json::parse(schema)); }), "") << schema;
+  }
+}
+
+TEST(Constraint, AllowsTokensThatTheGrammarHas) {
+  const std::vector<std::string> bytes = {"a", "ab", "b", "abc", "", "c", "bc"};
+  Grammar grammar;
+  grammar.set_root(add_regex(grammar, "a(bc)*"));
+  Constraint constraint(std::make_shared<const TokenTree>(bytes), grammar, {4});
+  std::vector<int64_t> chosen;
+  const auto allowed = [&] {
+    std::vector<float> bias(bytes.size() + 1, 0);
+    constraint.apply(chosen, bias);
+    std::vector<size_t> found;
+    for (size_t i = 0; i < bias.size(); ++i)
+      if (bias[i] == 0) found.push_back(i);
+    return found;
+  };
+  EXPECT_EQ(allowed(), (std::vector<size_t>{0, 1, 3}));
+  chosen.push_back(1);  // "ab"
+  EXPECT_EQ(allowed(), (std::vector<size_t>{5}));
+  chosen.push_back(5);
+  EXPECT_EQ(allowed(), (std::vector<size_t>{2, 4, 6}));
+}
+
+TEST(Requests, DamagedOnesAreErrors) {
+  const std::string seeds[] = {
+      R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}], "n": 2, "seed": 7, "stop": ["a", "b"], "format": "(a|b)+[^c]{1,3}"})",
+      R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": "{\"a\": 1}"}}]}], "tools":
+          [{"type": "function", "function": {"name": "f"}}], "tool_choice": "required", "temperature": 0.5, "format": {"type": "object",
+          "properties": {"a": {"type": "array", "items": {"enum": [1, "x"]}, "maxItems": 3}}, "required": ["a"]}})",
+      "{\"messages\": [{\"role\": \"user\", \"content\": \"<tool_call>{\\\"name\\\": \\\"f\\\", "
+      "\\\"arguments\\\": {}}</tool_call>\"}]}"};
+  int used = 0;
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    testing::Mutator mutator(seed);
+    std::string body = seeds[seed % 3];
+    if (seed >= 3) mutator.damage(body);
+    try {
+      used += testing::try_request(body);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "seed " << seed << ": " << error.what();
+    }
+  }
+  EXPECT_GT(used, 100);
+  EXPECT_LT(used, 2900);
+}
+
+}  // namespace
+}  // namespace genesis::grammar
