@@ -82,6 +82,33 @@ std::map<std::string, std::string> texts_of(const fs::path& folder) {
   return texts;
 }
 
+const std::regex kStandardInclude("#include <[a-z_]+>");
+
+// Returns the lines that include a standard header, each once.
+std::string standard_includes(const std::map<std::string, std::string>& texts) {
+  std::set<std::string> lines;
+  for (const auto& [file, text] : texts)
+    for (std::sregex_iterator it(text.begin(), text.end(), kStandardInclude), end; it != end; ++it)
+      lines.insert(it->str() + "\n");
+  std::string all;
+  for (const std::string& line : lines) all += line;
+  return all;
+}
+
+// Returns the headers to compile, so that the compiler reads every header once with only standard headers before it. The first
+// other header that a header includes is read in this way, so it needs no compilation of its own.
+std::string names_to_compile(const std::map<std::string, std::string>& texts) {
+  static const std::regex kOther("\n#(if|include <([^>]*[/.][^>]*)>)");
+  std::set<std::string> names;
+  for (const auto& [file, text] : texts) names.insert("genesis/" + file);
+  std::smatch first;
+  for (const auto& [file, text] : texts)
+    if (std::regex_search(text, first, kOther)) names.erase(first[2]);
+  std::string lines;
+  for (const std::string& name : names) lines += name + "\n";
+  return lines;
+}
+
 constexpr const char* kTools[] = {"genesis-build", "genesis-opt", "genesis-run", "genesis-viz"};
 
 TEST_F(Install, ToolsFindTheirLibraryAndAllIsSmall) {
@@ -149,18 +176,9 @@ TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
 
   // Every header compiles alone, with only standard headers before it: they are precompiled here, which saves four fifths of the
   // time, and tests/lint/standard_headers_test.cpp finds those that a header does not include itself.
-  static const std::regex kStandard("#include <[a-z_]+>");
-  std::string names;
-  std::set<std::string> standard;
-  for (const auto& [file, text] : texts_of(headers)) {
-    names += "genesis/" + file + "\n";
-    for (std::sregex_iterator it(text.begin(), text.end(), kStandard), end; it != end; ++it)
-      standard.insert(it->str());
-  }
-  write_text(path("names"), names);
-  std::string all;
-  for (const std::string& line : standard) all += line + "\n";
-  write_text(path("standard.h"), all);
+  const std::map<std::string, std::string> texts = texts_of(headers);
+  write_text(path("names"), names_to_compile(texts));
+  write_text(path("standard.h"), standard_includes(texts));
   const std::string flags = expect_ok(shell(config + " --cflags genesis"));
   const std::string compiler = "c++ -I. " + flags.substr(0, flags.find('\n')) + " -x c++";
   expect_ok(shell("cd " + folder().string() + " && " + compiler +

@@ -14,6 +14,8 @@ namespace {
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 double read(const std::byte* data, DType dtype, int64_t at) {
+  if (dtype == DType::f32)
+    return reinterpret_cast<const float*>(data)[at];  // most tensors need no dispatch per element
   return dispatch(
       dtype, [&]<class T>(TypeTag<T>) { return static_cast<double>(reinterpret_cast<const T*>(data)[at]); });
 }
