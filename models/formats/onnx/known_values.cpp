@@ -53,7 +53,8 @@ std::optional<Dim> floor_quotient(const Dim& a, const Dim& b) {
     if (y == 0) return std::nullopt;
     return Dim(x / y - (x % y != 0 && (x < 0) != (y < 0) ? 1 : 0));
   }
-  return a.divide_exact(b);
+  if (const auto exact = a.divide_exact(b)) return exact;
+  return b.is_constant() && b.value() > 0 ? std::optional(Dim::floor_div(a, b.value())) : std::nullopt;
 }
 std::optional<Dim> remainder_of(const Dim& a, const Dim& b) {
   const auto quotient = floor_quotient(a, b);
@@ -92,16 +93,8 @@ Binary find_binary(std::string_view op) {
       {"gt", [](const Dim& a, const Dim& b) { return is_less(b, a); }},
       {"le", [](const Dim& a, const Dim& b) { return inverse(is_less(b, a)); }},
       {"ge", [](const Dim& a, const Dim& b) { return inverse(is_less(a, b)); }},
-      {"maximum",
-       [](const Dim& a, const Dim& b) {
-         const auto less = is_less(a, b);
-         return less ? std::optional(*less == Dim(1) ? b : a) : std::nullopt;
-       }},
-      {"minimum",
-       [](const Dim& a, const Dim& b) {
-         const auto less = is_less(a, b);
-         return less ? std::optional(*less == Dim(1) ? a : b) : std::nullopt;
-       }},
+      {"maximum", [](const Dim& a, const Dim& b) { return std::optional(Dim::max(a, b)); }},
+      {"minimum", [](const Dim& a, const Dim& b) { return std::optional(Dim::min(a, b)); }},
   };
   const auto found = kOps.find(op);
   return found == kOps.end() ? nullptr : found->second;

@@ -24,22 +24,12 @@ Dim window_positions(const Dim& size, const Windows& w, size_t axis, int64_t win
   const int64_t stride = w.strides[axis];
   const int64_t reach = checked_add(checked_mul(w.dilations[axis], window - 1), 1);
   const Dim free = size + Dim(checked_add(w.pads_begin[axis], w.pads_end[axis])) - Dim(reach);
-  if (!free.is_constant()) {
-    if (!ceil_mode)
-      for (int64_t rest = 0; rest < stride; ++rest)
-        if (const auto steps = (free - rest).divide_exact(stride)) return *steps + 1;
-    fail(
-        "windows with stride {}{} along an axis of symbolic size {}: the number of positions is no "
-        "polynomial "
-        "of its symbols; bind the size, or write it as a multiple of the stride",
-        stride, ceil_mode ? " and ceil_mode" : "", size.to_string());
-  }
-  if (free.value() < 0)
+  if (free.is_constant() && free.value() < 0)
     fail("a window of {} does not fit an axis of {} with padding {} and {}", reach, size.to_string(),
          w.pads_begin[axis], w.pads_end[axis]);
-  int64_t positions = (free.value() + (ceil_mode ? stride - 1 : 0)) / stride + 1;
-  if (ceil_mode && (positions - 1) * stride >= size.value() + w.pads_begin[axis]) --positions;
-  return positions;
+  if (!ceil_mode) return Dim::floor_div(free, stride) + 1;
+  const Dim begin_inside = Dim::ceil_div(size + Dim(w.pads_begin[axis]), stride);
+  return Dim::min(Dim::ceil_div(free, stride) + 1, begin_inside);
 }
 
 Shape positions_shape(const Shape& x, const Dim& channels, const Windows& windows,

@@ -29,8 +29,8 @@ inline constexpr int kMaxSpatialAxes = 3;
 void check_windows(std::string_view op, const Windows& windows, const std::vector<int64_t>& window);
 
 // Returns the number of positions along one axis of `size` elements: (size + pads - reach) / stride + 1, rounded down, or up with
-// `ceil_mode` if the last window still begins inside of the axis or of the padding before it. A symbolic size is possible if the
-// stride divides its symbolic terms, such as 4*h + 3 with stride 2; otherwise throws Error.
+// `ceil_mode` if the last window still begins inside of the axis or of the padding before it. Throws Error if a known size is less
+// than the reach of the window.
 Dim window_positions(const Dim& size, const Windows& windows, size_t axis, int64_t window,
                      bool ceil_mode = false);
 
