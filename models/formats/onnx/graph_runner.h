@@ -26,7 +26,7 @@ class GraphRunner {
     std::map<std::string, ItemPtr> names;
     const Frame* outer = nullptr;  // the graph around a body
     const std::map<std::string, int64_t>* opsets = nullptr;
-    const std::map<std::string, OnnxAttribute>* attributes = nullptr;  // those of a function's call
+    const std::map<std::string, OnnxAttribute>* attributes = nullptr;  // the attributes of a function's call
   };
 
   std::vector<ItemPtr> run_graph(const OnnxGraph& graph, const std::vector<ItemPtr>& inputs,
