@@ -49,6 +49,10 @@ constexpr const char* kExamples = R"(Examples:
   genesis-build tokenizer corpus/ -o tokenizer --vocab-size 32000
   genesis-build qwen2 --set hidden_size=256 --set num_hidden_layers=6 --seed 1 -o qwen2.genesis)";
 
+constexpr const char* kSettings =
+    "key=value setting; may be given again. For an .onnx file: SIZE=1 for a named size, "
+    "INPUT.shape=1,3,640,640, or INPUT=2,3 for an input whose value decides sizes";
+
 struct Flags {
   std::string name, output, tokenizer, pooling;
   std::vector<std::string> settings, ignored;
@@ -329,10 +333,7 @@ int main(int argc, char** argv) {
             "a model of the zoo (--list), a folder with config.json and safetensors, a .gguf "
             "file (the first, if there are several), a .pt2 file of torch.export, or an .onnx file");
         app.add_option("-o,--output", flags.output, "file to write");
-        app.add_option("--set", flags.settings,
-                       "key=value setting; may be given again. For an .onnx file: SIZE=1 for a named size, "
-                       "INPUT.shape=1,3,640,640, or INPUT=2,3 for an input whose value decides sizes")
-            ->take_all();
+        app.add_option("--set", flags.settings, kSettings)->take_all();
         app.add_option("--ignore-extra", flags.ignored,
                        "for a folder or a GGUF file: leave out the weights with these names (* is any text, "
                        "? any character) that the model does not have; may be given again")

@@ -37,7 +37,7 @@ Value or_masked(Value visible, DType dtype) {
   return where(visible, zero, Scalar(-kInfinity));
 }
 
-// What is added to the scores [batch, heads, queries, keys] by causality, a window, lengths and a mask; empty: nothing.
+// Returns the sum of what causality, a window, lengths and a mask add to the scores [batch, heads, queries, keys]; or nothing.
 Value bias_of(Call& call, Value q, const Dim& keys, const Dim& past) {
   const DType dtype = q.dtype();
   const Dim queries = q.dim(2);

@@ -28,7 +28,7 @@ struct Environment {
   GraphBuilder* g = nullptr;
   KnownValues known = {};
   OnnxExternalFiles* external = nullptr;
-  std::shared_ptr<const void> owner = {};  // of the bytes of tensors
+  std::shared_ptr<const void> owner = {};  // keeps the bytes of tensors valid
   // Runs a graph that is an attribute of the node being translated, with these items as its inputs.
   std::function<std::vector<ItemPtr>(const OnnxGraph&, const std::vector<ItemPtr>&)> run_body = {};
 };
@@ -44,7 +44,7 @@ class Call {
   Graph& graph() const { return g().graph(); }
   Environment& environment() const { return *environment_; }
   const OnnxNode& node() const { return *node_; }
-  int64_t version() const { return version_; }  // of the operators of its domain
+  int64_t version() const { return version_; }  // the version of the operators of its domain
 
   // --- inputs; these throw Error if the input is missing or of another kind
   size_t count() const { return inputs_.size(); }

@@ -9,7 +9,7 @@
 namespace genesis::models::onnx {
 namespace {
 
-constexpr int64_t kMostSteps = 4096;  // of a loop that is unrolled
+constexpr int64_t kMaxSteps = 4096;  // the longest loop that is unrolled
 
 // Returns the number that an item is, if it is known.
 std::optional<int64_t> known_number(Call& call, const ItemPtr& item) {
@@ -72,9 +72,9 @@ ItemPtr stacked(Call& call, const std::vector<ItemPtr>& items, int64_t axis, boo
 
 // Returns how many steps a loop takes at most.
 int64_t step_limit(Call& call) {
-  if (!call.has(0)) return kMostSteps;
+  if (!call.has(0)) return kMaxSteps;
   const int64_t limit = call.integer(0);
-  return std::min(limit, kMostSteps + 1);
+  return std::min(limit, kMaxSteps + 1);
 }
 
 // A loop whose condition is known at each step.
@@ -93,7 +93,7 @@ Results looped(Call& call) {
       throw NeedsValue("its condition depends on data: expected a known number of steps",
                        call.environment().known.sources(value_of(call.environment(), *condition)));
     if (*goes_on == 0) break;
-    if (step == kMostSteps) fail("it takes more than {} steps", kMostSteps);
+    if (step == kMaxSteps) fail("it takes more than {} steps", kMaxSteps);
     std::vector<ItemPtr> inputs = {known_item(Tensor::scalar(step)), condition};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
     const Results results = call.environment().run_body(body, inputs);
@@ -118,7 +118,7 @@ Results scanned_once(Call& call, const std::vector<ItemPtr>& states, const std::
              out_axes = call.list("scan_output_axes"), out_directions = call.list("scan_output_directions");
   if (scanned.empty() || body.outputs.size() < states.size()) fail("it scans nothing");
   const int64_t steps = scanned[0].dim(at_or(axes, 0, 0)).value();
-  if (steps > kMostSteps) fail("it takes {} steps: expected at most {}", steps, kMostSteps);
+  if (steps > kMaxSteps) fail("it takes {} steps: expected at most {}", steps, kMaxSteps);
   std::vector<ItemPtr> carried = states;
   std::vector<std::vector<ItemPtr>> collected(body.outputs.size() - states.size());
   for (int64_t step = 0; step < steps; ++step) {

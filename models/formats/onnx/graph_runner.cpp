@@ -11,8 +11,8 @@
 namespace genesis::models::onnx {
 namespace {
 
-constexpr int kDeepest = 64;             // functions and bodies within one another
-constexpr int64_t kMostNodes = 200000;  // nodes after functions are inlined and loops are unrolled
+constexpr int kDeepest = 64;           // functions and bodies within one another
+constexpr int64_t kMaxNodes = 200000;  // nodes after functions are inlined and loops are unrolled
 
 std::string domain_of(const std::string& op) {
   const size_t end = op.find("::");
@@ -178,8 +178,8 @@ std::vector<ItemPtr> GraphRunner::run_operator(const OnnxNode& node, const std::
 }
 
 void GraphRunner::run_node(const OnnxNode& node, Frame& frame) {
-  if (++translated_ > kMostNodes)
-    fail("it has more than {} nodes after loops are unrolled and functions are inlined", kMostNodes);
+  if (++translated_ > kMaxNodes)
+    fail("it has more than {} nodes after loops are unrolled and functions are inlined", kMaxNodes);
   const auto translate = [&] {
     std::vector<ItemPtr> inputs;
     for (const std::string& name : node.inputs) inputs.push_back(find(name, frame));

@@ -24,9 +24,9 @@ class GraphRunner {
   // The names that are known while the nodes of one graph or function are translated.
   struct Frame {
     std::map<std::string, ItemPtr> names;
-    const Frame* outer = nullptr;  // of a body: the graph around it
+    const Frame* outer = nullptr;  // the graph around a body
     const std::map<std::string, int64_t>* opsets = nullptr;
-    const std::map<std::string, OnnxAttribute>* attributes = nullptr;  // of a function's call
+    const std::map<std::string, OnnxAttribute>* attributes = nullptr;  // the attributes of a function's call
   };
 
   std::vector<ItemPtr> run_graph(const OnnxGraph& graph, const std::vector<ItemPtr>& inputs,
@@ -45,7 +45,7 @@ class GraphRunner {
 
   const OnnxFile* file_;
   Environment* environment_;
-  const Frame* frame_ = nullptr;  // of the node being translated
+  const Frame* frame_ = nullptr;  // the frame of the node being translated
   std::map<const OnnxTensor*, ItemPtr> initializers_;
   int depth_ = 0;
   int64_t translated_ = 0;

@@ -16,7 +16,7 @@
 
 namespace genesis::models::onnx {
 
-// What a file leaves open can be fixed when it is imported.
+// ImportOptions fix what a file leaves open.
 struct ImportOptions {
   std::map<std::string, int64_t> sizes = {};  // values of named sizes: {"batch", 1}
   std::map<std::string, Shape> shapes = {};   // shapes of inputs

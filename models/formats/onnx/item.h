@@ -19,12 +19,12 @@ using ItemPtr = std::shared_ptr<Item>;
 struct Item {
   enum class Kind : uint8_t { kTensor, kSequence, kNone };
   Kind kind = Kind::kTensor;
-  Value value;                   // of a tensor; empty until something reads it
-  std::optional<Tensor> tensor;  // of a constant or an initializer
+  Value value;                   // a tensor; empty until something reads it
+  std::optional<Tensor> tensor;  // the value of a constant or an initializer
   OnnxElement element = OnnxElement::kUnknown;
-  std::string name;            // of an initializer, which becomes a state of this name
+  std::string name;            // an initializer becomes a state of this name
   bool is_parameter = false;   // an initializer of reals
-  std::vector<ItemPtr> items;  // of a sequence
+  std::vector<ItemPtr> items;  // the elements of a sequence
 };
 
 // Makes the item of a value. An element type is needed only where `value` holds one that is no DType.

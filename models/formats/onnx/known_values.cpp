@@ -16,23 +16,23 @@
 namespace genesis::models::onnx {
 namespace {
 
-constexpr int64_t kMostElements = 4096;     // of a tensor whose elements are followed one by one
-constexpr int kDeepest = 1000;              // nodes behind one another that are followed
-constexpr int64_t kMostComputed = 1 << 22;  // elements of one value that is computed ahead
+constexpr int64_t kMaxElements = 4096;     // the largest tensor whose elements are followed one by one
+constexpr int kDeepest = 1000;             // nodes behind one another that are followed
+constexpr int64_t kMaxComputed = 1 << 22;  // the largest value that is computed ahead, in elements
 
 std::optional<std::vector<int64_t>> known_shape(Value value) {
   if (!value.shape().is_constant()) return std::nullopt;
   auto sizes = value.shape().sizes();
   int64_t count = 1;
   for (const int64_t size : sizes)
-    count *= std::min(size, kMostElements + 1), count = std::min(count, kMostElements + 1);
-  if (count > kMostElements) return std::nullopt;
+    count *= std::min(size, kMaxElements + 1), count = std::min(count, kMaxElements + 1);
+  if (count > kMaxElements) return std::nullopt;
   return sizes;
 }
 
 std::optional<KnownSizes> whole_numbers(const Tensor& tensor) {
   KnownSizes known{tensor.shape().sizes(), {}};
-  if (tensor.numel() > kMostElements) return std::nullopt;
+  if (tensor.numel() > kMaxElements) return std::nullopt;
   if (tensor.dtype() == DType::i64) {
     for (const int64_t element : tensor.as<int64_t>()) known.elements.emplace_back(element);
     return known;
@@ -252,7 +252,7 @@ std::optional<std::vector<NodeId>> constant_ancestors(Value value) {
     const ValueInfo& info = graph.value(open.back());
     open.pop_back();
     if (info.kind == ValueKind::kInput || info.kind == ValueKind::kState) return std::nullopt;
-    if (!info.type.shape.is_constant() || info.type.numel() > kMostComputed) return std::nullopt;
+    if (!info.type.shape.is_constant() || info.type.numel() > kMaxComputed) return std::nullopt;
     if (info.kind != ValueKind::kNode || !nodes.insert(info.producer).second) continue;
     const Node& node = graph.node(info.producer);
     if (node.op->info.name == "dim_value" &&

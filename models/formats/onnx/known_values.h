@@ -33,7 +33,7 @@ class KnownValues {
 
   std::map<int32_t, std::optional<KnownSizes>> sizes_;  // by value
   std::map<int32_t, std::optional<Tensor>> tensors_;
-  int depth_ = 0;  // of the nodes being followed, which is limited
+  int depth_ = 0;  // nodes being followed, one behind another
 };
 
 // Adds the elements to the graph as a value of the dtype: a constant, or sizes joined.

@@ -10,7 +10,7 @@
 namespace genesis::models::onnx {
 namespace {
 
-constexpr int64_t kMostSteps = 4096;
+constexpr int64_t kMaxSteps = 4096;
 
 using Function = std::function<Value(Value)>;
 
@@ -56,8 +56,8 @@ Layer layer_of(Call& call, Value x, const std::vector<std::string>& usual) {
   call.accept_any("hidden_size");
   layer.clip = call.real("clip", 0);
   layer.steps = x.dim(layer.batch_first ? 1 : 0).value();
-  if (layer.steps < 1 || layer.steps > kMostSteps)
-    fail("it takes {} steps: expected 1 to {}", layer.steps, kMostSteps);
+  if (layer.steps < 1 || layer.steps > kMaxSteps)
+    fail("it takes {} steps: expected 1 to {}", layer.steps, kMaxSteps);
   std::vector<std::string> names = call.texts("activations");
   if (names.empty())
     for (int64_t i = 0; i < layer.directions; ++i) names.insert(names.end(), usual.begin(), usual.end());

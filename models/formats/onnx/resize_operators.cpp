@@ -210,8 +210,8 @@ Value resized_by(Call& call, Value x, const Rules& rules, const Plan& plan) {
   Value y = is_plain ? x : cast(x, DType::f32);
   for (size_t i = 0; i < plan.axes.size(); ++i) {
     if (!plan.plans[i]) continue;
-    constexpr int64_t kMostPlaces = 1 << 20;
-    if (plan.plans[i]->input < 1 || plan.plans[i]->size < 0 || plan.plans[i]->size > kMostPlaces)
+    constexpr int64_t kMaxPlaces = 1 << 20;
+    if (plan.plans[i]->input < 1 || plan.plans[i]->size < 0 || plan.plans[i]->size > kMaxPlaces)
       fail("an axis of {} is resized to {}", plan.plans[i]->input, plan.plans[i]->size);
     y = resized_axis(call, y, static_cast<int>(plan.axes[i]), rules, *plan.plans[i]);
   }

@@ -26,7 +26,7 @@ Value reflected(Value x, double least, double most) {
 
 struct Grid {
   std::string padding;
-  std::vector<int64_t> sizes;  // of the spatial axes
+  std::vector<int64_t> sizes;  // one for each spatial axis
   bool align = false;
   double least(size_t) const { return align ? 0 : -0.5; }
   double most(size_t axis) const { return static_cast<double>(sizes[axis]) - (align ? 1 : 0.5); }

@@ -11,7 +11,7 @@
 namespace genesis::models::onnx {
 namespace {
 
-constexpr int64_t kLongest = 8192;  // of a transform, whose matrix has the square of that
+constexpr int64_t kLongest = 8192;  // the matrix of a transform has the square of that
 
 Value constant_of(Call& call, const std::vector<int64_t>& shape, const std::vector<double>& numbers,
                   DType dtype) {

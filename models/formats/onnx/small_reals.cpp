@@ -38,7 +38,7 @@ double magnitude_of(const Format& f, int code) {
   return exponent == 0 ? std::ldexp(fraction, 1 - f.bias) : std::ldexp(1 + fraction, exponent - f.bias);
 }
 
-constexpr int kExponentBias = 127;  // of f8e8m0, whose code is an exponent
+constexpr int kExponentBias = 127;  // the code of an f8e8m0 is an exponent
 
 SmallRealCodes exponent_codes(bool saturate, const std::string& round_mode) {
   SmallRealCodes codes;

@@ -17,7 +17,7 @@ struct SmallRealCodes {
   std::vector<float> thresholds;  // code i + 1 begins at thresholds[i]
   int64_t sign_bit = 0;           // added for negative numbers; 0: there are none
   bool has_negative_zero = true;
-  int64_t overflow_code = -1;  // of magnitudes above all thresholds; -1: the greatest code
+  int64_t overflow_code = -1;  // the code for magnitudes above all thresholds; -1: the greatest code
   int64_t infinity_code = -1;  // -1: infinities are magnitudes like others
   int64_t infinity_sign = 0;   // added to both of these for negative numbers
   int64_t nan_code = 0;

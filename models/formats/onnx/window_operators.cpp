@@ -152,11 +152,11 @@ Results max_pooled(Call& call) {
   const Value given = call.tensor(0), x = in_reals(given);
   const Windows w = windows_of(call, x, call.list("kernel_shape"));
   const bool by_column = call.attribute("storage_order", 0) != 0;
-  constexpr double kLeast = -std::numeric_limits<double>::infinity();
+  constexpr double kMinimum = -std::numeric_limits<double>::infinity();
   PoolOptions options{.window = w.window, .stride = w.stride, .dilation = w.dilation};
   const bool fits = w.is_symmetric() && w.is_small();
   if (fits) options.padding = w.before;
-  Results results = {item_of(cast(max_pool(fits ? x : padded_for(x, w, kLeast), options), given.dtype()))};
+  Results results = {item_of(cast(max_pool(fits ? x : padded_for(x, w, kMinimum), options), given.dtype()))};
   if (call.wants(1)) results.push_back(item_of(places_of_greatest(call, x, w, by_column)));
   return results;
 }

@@ -9,7 +9,7 @@
 namespace genesis::models::onnx {
 namespace {
 
-constexpr size_t kMostPlaces = 4096;  // of a window
+constexpr size_t kMaxPlaces = 4096;  // the largest window
 
 int64_t reach_of(const Windows& w, size_t axis) { return (w.window[axis] - 1) * w.dilation[axis] + 1; }
 
@@ -116,7 +116,7 @@ std::vector<Value> places_in_windows(Value padded, const Windows& w) {
         next.push_back(w.stride[i] == 1 ? run : slice(run, axis, 0, kToEnd, w.stride[i]));
       }
     places = std::move(next);
-    if (places.size() > kMostPlaces) fail("a window of more than {} places", kMostPlaces);
+    if (places.size() > kMaxPlaces) fail("a window of more than {} places", kMaxPlaces);
   }
   return places;
 }

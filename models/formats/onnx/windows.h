@@ -1,4 +1,4 @@
-// How the windows of a convolution or a pool lie on spatial axes: x is [batch, channels, ...].
+// The windows of a convolution or a pool on the spatial axes of x [batch, channels, ...].
 #pragma once
 
 #include <vector>

@@ -31,7 +31,7 @@ struct Given {
   Tensor tensor;
   OnnxElement element = OnnxElement::kUnknown;
 };
-// What a file of a test holds: one tensor, a sequence, or nothing.
+// A file of a test holds one tensor, a sequence, or nothing.
 struct Content {
   std::vector<Given> tensors;
   bool is_sequence = false, is_absent = false;

@@ -51,7 +51,7 @@ struct OnnxGraph {
 
 // An operator that the file itself defines by other operators.
 struct OnnxFunction {
-  std::string op;  // as nodes name it: "pkg.torch::Gelu"
+  std::string op;  // the name that nodes use: "pkg.torch::Gelu"
   std::vector<std::string> inputs, outputs;
   std::vector<std::string> attributes;  // names of those without a default
   std::vector<OnnxAttribute> defaults;
