@@ -92,7 +92,6 @@ class HttpServer::Impl {
  private:
   class Connection;
   class SocketReply;
-
   void accept();
   void take(tcp::socket socket);
   void on_signal();
@@ -121,10 +120,8 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
   ~Connection() { --server_.connections_; }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
-
   void read();
   void refuse(const ApiError& error);
-
   // The answer to request `number`. What belongs to an earlier one is dropped.
   void send(uint64_t number, int status, Headers headers, const std::string& body);
   void begin(uint64_t number, int status, Headers headers);
@@ -170,6 +167,9 @@ class HttpServer::Impl::SocketReply : public serving::Reply {
  public:
   SocketReply(asio::io_context& io, std::shared_ptr<Connection> connection, uint64_t number)
       : io_(io), connection_(std::move(connection)), number_(number) {}
+  ~SocketReply() override {  // connections end in the thread that runs them
+    asio::post(io_, [connection = std::move(connection_)] {});
+  }
 
   void send(int status, Headers headers, std::string body) override {
     post([=, headers = std::move(headers), body = std::move(body)](Connection& connection,
@@ -205,7 +205,7 @@ class HttpServer::Impl::SocketReply : public serving::Reply {
   }
 
   asio::io_context& io_;
-  const std::shared_ptr<Connection> connection_;
+  std::shared_ptr<Connection> connection_;
   const uint64_t number_;
 };
 
@@ -341,11 +341,11 @@ void HttpServer::Impl::Connection::write_more() {
   is_writing_ = true;
   stream_.expires_after(milliseconds(limits().write_seconds));
   stream_.async_write_some(asio::buffer(out_.front()),
-                           [self = self()](const error_code& error, size_t written) {
+                           [self = self()](const error_code& error, size_t count) {
                              self->is_writing_ = false;
-                             if (error) return self->drop();
-                             self->out_bytes_ -= written;
-                             self->out_.front().erase(0, written);
+                             if (error || self->is_closed_) return self->drop();
+                             self->out_bytes_ -= count;
+                             self->out_.front().erase(0, count);
                              if (self->out_.front().empty()) self->out_.pop_front();
                              self->write_more();
                            });
