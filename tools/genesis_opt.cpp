@@ -27,12 +27,12 @@
 #include "tools/common/numbers.h"
 #include "tools/common/option_values.h"
 #include "tools/common/printable.h"
-#include "tools/common/sampling_flags.h"
 #include "tools/common/tool.h"
 #include "tools/common/usage.h"
 #include "tools/opt/check.h"
 #include "tools/opt/quantize.h"
 #include "tools/opt/rewrite_values.h"
+#include "tools/text/sampling_flags.h"
 
 namespace genesis::tools {
 namespace {

@@ -7,9 +7,9 @@
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
-#include "tools/common/sampling_flags.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
+#include "tools/text/sampling_flags.h"
 
 namespace genesis::tools {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "models/serving/service.h"
 #include "tools/common/numbers.h"
-#include "tools/common/sampling_flags.h"
+#include "tools/text/sampling_flags.h"
 #include "tools/run/run_commands.h"
 #include "tools/serve/http_server.h"
 
