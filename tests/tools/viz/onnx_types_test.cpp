@@ -17,7 +17,6 @@ namespace {
 #include "tests/tools/viz/onnx_types.inc"
 
 using viz::OnnxDim;
-using OnnxType;
 using Kind = viz::ShownValue::Kind;
 
 template <size_t kBytes>
