@@ -101,6 +101,10 @@ TEST(Convolution, IsASumOverChannelsAndTaps) {
   check_convolution("conv_point", {2, 5, 3, 4}, {9, 5, 1, 1}, kPoint);
   check_convolution("conv_same", {2, 3, 5, 6}, {9, 3, 3, 3}, kSame);
   check_convolution("conv_strided", {1, 3, 7, 6}, {4, 3, 3, 3}, kStrided);
+  check_convolution("conv_padded_behind", {1, 3, 8, 8}, {4, 3, 3, 3},
+                    {{3, 3}, {2, 2}, {1, 1}, {0, 0}, {1, 1}});
+  check_convolution("conv_1d_strided", {2, 2, 9}, {3, 2, 4}, {{4}, {3}, {1}, {2}, {1}});
+  check_convolution("conv_1d_same_pads", {2, 2, 9}, {3, 2, 4}, {{4}, {3}, {2}, {2}, {2}});
   check_convolution("conv_1d", {2, 2, 9}, {3, 2, 4}, {{4}, {3}, {2}, {2}, {1}});
   check_convolution("conv_3d", {1, 2, 4, 3, 5}, {2, 2, 2, 3, 2},
                     {{2, 3, 2}, {1, 1, 2}, {1, 1, 1}, {0, 1, 1}, {1, 1, 0}});

@@ -6,10 +6,13 @@
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/attention.h"
 #include "schema/ops/nn/cached_attention.h"
+#include "schema/ops/nn/convolution.h"
 #include "schema/ops/nn/dequantize.h"
+#include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
+#include "schema/ops/nn/pooling.h"
 #include "schema/ops/nn/quantized_cache.h"
 #include "schema/ops/nn/rope.h"
 #include "schema/ops/nn/softmax.h"
@@ -66,6 +69,24 @@ CaseInput x1214() { return some_numbers({1, 2, 1, 4}); }
 CaseInput x1114() { return some_numbers({1, 1, 1, 4}); }
 CaseInput cache() { return some_numbers({1, 3, 1, 4}); }
 
+// Windows of two elements that move by one.
+const Windows kPairs{{1}, {1}, {0}, {0}};
+Value max_of_pairs(Value x) { return emit(ops::MaxPool{.windows = kPairs, .window = {2}}, {x}); }
+Value mean_of_pairs(Value x) { return emit(ops::AveragePool{.windows = kPairs, .window = {2}}, {x}); }
+CaseInput x114() { return some_numbers({1, 1, 4}); }
+Row pooling(std::string_view op, Unary f, std::string letters) {
+  return {op,
+          {x114()},
+          [f](const Inputs& x) { return Outputs{f(x[0])}; },
+          {std::move(letters)},
+          {{{{0, 1, 4}}, {""}}, {{{1, 0, 4}}, {""}}}};
+}
+Row pooling_gradient(std::string_view op, Unary f, std::string letters) {
+  Row row = pooling(op, f, std::move(letters));
+  row.build = gradient_of([f](const Inputs& x) { return f(x[0]); });
+  return row;
+}
+
 const Row kLayers[] = {
     unary(
         "softmax", [](Value x) { return softmax(x); }, "nnn...", kNoRowsOrColumns),
@@ -95,6 +116,41 @@ const Row kLayers[] = {
      [](const Inputs& x) { return Outputs{linear(x[0], x[1])}; },
      {"nnnn...."},
      {{{{0, 3}, {4, 3}}, {""}}, {{{2, 0}, {4, 0}}, {"00000000"}}, {{{2, 3}, {0, 3}}, {""}}}},
+    {"grouped_matmul",
+     {x23(), some_numbers({2, 2, 3}), at({0, 1, 2})},
+     [](const Inputs& x) { return Outputs{grouped_matmul(x[0], x[1], x[2])}; },
+     {"nn.."},
+     {{{{2, 0}, {2, 2, 0}, {3}}, {"0000"}}, {{{2, 3}, {2, 0, 3}, {3}}, {""}}}},
+    {"grouped_matmul_grad",
+     {some_numbers({2, 2, 3}), x23(), at({0, 1, 2})},
+     gradient_of([](const Inputs& x) { return grouped_matmul(x[1], x[0], x[2]); }),
+     {"nnn........."},
+     {{{{2, 2, 0}, {2, 0}, {3}}, {""}}, {{{2, 0, 3}, {2, 3}, {3}}, {""}}}},
+    {"convolution",
+     {x114(), some_numbers({1, 1, 2})},
+     [](const Inputs& x) {
+       return Outputs{convolution({.windows = kPairs}, {x[0], x[1]})};
+     },
+     {"nn."},
+     {{{{0, 1, 4}, {1, 1, 2}}, {""}}, {{{1, 1, 4}, {0, 1, 2}}, {""}}}},
+    {"convolution_transposed",
+     {some_numbers({1, 1, 3}), some_numbers({1, 1, 2})},
+     [](const Inputs& x) {
+       return Outputs{convolution_transposed({.windows = kPairs, .sizes = {4}}, x[0], x[1])};
+     },
+     {".nn."},
+     {{{{0, 1, 3}, {1, 1, 2}}, {""}}, {{{1, 0, 3}, {0, 1, 2}}, {"0000"}}}},
+    {"convolution_weight_gradient",
+     {x114(), some_numbers({1, 1, 3})},
+     [](const Inputs& x) {
+       return Outputs{emit(ops::ConvolutionWeightGradient{.windows = kPairs, .window = {2}}, {x[0], x[1]})};
+     },
+     {"nn"},
+     {{{{0, 1, 4}, {0, 1, 3}}, {"00"}}}},
+    pooling("max_pool", max_of_pairs, "nn."),
+    pooling_gradient("max_pool_grad", max_of_pairs, "0n.."),
+    pooling("average_pool", mean_of_pairs, "nn."),
+    pooling_gradient("average_pool_grad", mean_of_pairs, "nnn."),
     {"swiglu",
      {x23(), x23()},
      [](const Inputs& x) { return Outputs{swiglu(x[0], x[1])}; },
