@@ -36,13 +36,14 @@ std::string shown_json(const json& value) {
 
 const json& ObjectReader::get(const std::string& name) {
   static const json none;
-  return given(name, none);
-}
-
-const json& ObjectReader::given(const std::string& name, const json& where_absent) {
   known_.insert(name);
   const auto at = entries_.find(name);
-  return at == entries_.end() ? where_absent : *at;
+  return at == entries_.end() ? none : *at;
+}
+
+json ObjectReader::given(const std::string& name, const json& where_absent) {
+  const json& member = get(name);
+  return entries_.contains(name) ? member : where_absent;
 }
 
 void ObjectReader::ignore(const std::vector<std::string>& names) {

@@ -27,7 +27,7 @@ class ObjectReader {
   const nlohmann::json& get(const std::string& name);
   bool has(const std::string& name) { return !get(name).is_null(); }
   // Returns the member, which may be null; `where_absent` if there is none.
-  const nlohmann::json& given(const std::string& name, const nlohmann::json& where_absent);
+  nlohmann::json given(const std::string& name, const nlohmann::json& where_absent);
   // Makes members known.
   void ignore(const std::vector<std::string>& names);
 

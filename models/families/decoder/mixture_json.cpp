@@ -26,7 +26,7 @@ ConfigEntry count_entry(const std::vector<std::string>& names, int64_t where_abs
 }
 
 void read_mlp_layers(SettingsReader& r) {
-  const json& layers = r.given("mlp_only_layers", json::array());
+  const json layers = r.given("mlp_only_layers", json::array());
   const bool are_numbers = layers.is_array() && std::ranges::all_of(layers, [](const json& layer) {
                              return layer.is_number_integer();
                            });
@@ -82,7 +82,7 @@ ConfigEntries sigmoid_router_entries(const SigmoidRouterDefaults& defaults) {
         .settings = {name},
         .read =
             [=](SettingsReader& r) {
-              const json& value = r.given(name, where_absent);
+              const json value = r.given(name, where_absent);
               if (!value.is_number_integer() || value < 0) return r.refuse(name, "a number, 0 or more");
               r.set(name, value);
             },
