@@ -35,8 +35,8 @@ BatchNormStates make_batch_norm(const Scope& scope, int64_t num_features, double
 Value run_batch_norm(const BatchNormStates& s, const std::string& path, Value x, int min_rank, int max_rank) {
   Graph& graph = *x.graph;
   if (x.rank() < min_rank || x.rank() > max_rank || !(x.dim(1) == Dim(s.num_features)))
-    fail("layer '{}' takes x [N, {}, ...] with {} to {} axes, got {}", path, s.num_features, min_rank,
-         max_rank, x.shape().to_string());
+    fail("layer '{}' takes x [N, {}{}] with {} to {} axes, got {}", path, s.num_features,
+         min_rank > 2 ? ", ..." : "", min_rank, max_rank, x.shape().to_string());
   const bool tracked = bool(s.running_mean);
   const BatchNormResult result = batch_norm(x, in_graph(s.weight, graph), in_graph(s.bias, graph),
                                             tracked ? latest(graph, s.running_mean) : Value{},

@@ -23,7 +23,6 @@
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/nn/optimizer.h"
 #include "schema/ops/nn/softmax.h"
-#include "schema/ops/tensor/cast_group.h"
 #include "schema/ops/tensor/dynamic_slice.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/layout.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "executor/training/checkpoint_names.h"
 #include "executor/training/checkpoint_shards.h"
 #include "executor/training/intact_files.h"
 #include "passes/training/evaluation.h"

@@ -10,7 +10,6 @@
 
 #include "executor/session.h"
 #include "executor/snapshot.h"
-#include "executor/training/checkpoint_names.h"
 
 namespace genesis {
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "executor/training/checkpoint.h"
+#include "executor/training/checkpoint_names.h"
 #include "executor/training/checkpoint_shards.h"
 #include "schema/core/error.h"
 #include "schema/core/host_name.h"

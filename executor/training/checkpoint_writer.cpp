@@ -6,6 +6,7 @@
 #include "executor/environment.h"
 #include "executor/snapshot.h"
 #include "executor/training/checkpoint.h"
+#include "executor/training/checkpoint_names.h"
 #include "executor/training/checkpoint_shards.h"
 #include "schema/core/parallel.h"
 #include "schema/messages/log.h"

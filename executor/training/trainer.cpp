@@ -9,6 +9,7 @@
 #include "executor/inspector.h"
 #include "executor/snapshot.h"
 #include "executor/training/checkpoint.h"
+#include "executor/training/checkpoint_names.h"
 #include "executor/training/checkpoint_shards.h"
 #include "executor/training/checkpoint_writer.h"
 #include "executor/training/evaluator.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "schema/core/tensor.h"
-#include "schema/file/io/atomic_write.h"
+#include "schema/file/io/link_at_name.h"
 #include "schema/file/io/mapped_file.h"
 #include "schema/messages/progress.h"
 

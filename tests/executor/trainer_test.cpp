@@ -1,5 +1,6 @@
 // Tests the training loop in one process: metrics, its end, and a loss that is not finite.
 #include "executor/training/trainer.h"
+#include "executor/training/checkpoint_names.h"
 
 #include <cmath>
 #include <fstream>

@@ -1,5 +1,7 @@
 #include "tests/fuzz/seeds.h"
 
+#include "schema/ops/nn/convolution.h"
+#include "schema/ops/nn/pooling.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/schema/file_models.h"
 
@@ -44,6 +46,20 @@ bool try_add(Graph& graph, const OpDef& op, Mutator& mutator) {
   }
 }
 
+// Random lists of strides, paddings and sizes hardly ever fit each other.
+void add_windows(Graph& graph) {
+  const Value x = graph.add_input("images", {DType::f32, {2, 4, 6}});
+  const Windows windows{{1}, {1}, {3}, {3}};
+  const Value y = convolution({.windows = windows}, {x, x});
+  convolution_transposed({.windows = windows, .sizes = {6}}, y, x);
+  emit(ops::ConvolutionWeightGradient{.windows = windows, .window = {6}}, {x, y});
+  const Windows pairs{{2}, {1}, {0}, {0}};
+  const Value greatest = emit(ops::MaxPool{.windows = pairs, .window = {2}}, {x});
+  emit(ops::MaxPoolGrad{.windows = pairs, .window = {2}}, {x, greatest});
+  const Value mean = emit(ops::AveragePool{.windows = pairs, .window = {2}}, {x});
+  emit(ops::AveragePoolGrad{.windows = pairs, .window = {2}, .sizes = {6}}, {mean});
+}
+
 }  // namespace
 
 std::unique_ptr<Model> op_zoo() {
@@ -53,6 +69,7 @@ std::unique_ptr<Model> op_zoo() {
   Mutator mutator(7);
   for (const OpDef* op : all_ops())
     for (int tries = 0, found = 0; tries < 4000 && found < 2; ++tries) found += try_add(graph, *op, mutator);
+  add_windows(graph);
   graph.add_output("y", graph.handle({static_cast<int32_t>(graph.values().size()) - 1}));
   return model;
 }

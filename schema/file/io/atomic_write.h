@@ -10,15 +10,10 @@
 #include <span>
 #include <string_view>
 
+#include "schema/file/io/link_at_name.h"
 #include "schema/file/io/registered_temporaries.h"
 
 namespace genesis {
-
-// Says what happens to a symbolic link at the path of the file to write.
-enum class LinkAtName {
-  kFollowed,  // the user gave the name: replaces the file that the link points to
-  kReplaced,  // Genesis chose the name (a checkpoint): replaces the link and writes nothing elsewhere
-};
 
 class AtomicFile {
  public:

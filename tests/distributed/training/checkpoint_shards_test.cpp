@@ -1,6 +1,7 @@
 // Tests checkpoints of which each rank writes a shard: they have the values that one rank would write, and load on any
 // number of ranks.
 #include "executor/training/checkpoint_shards.h"
+#include "executor/training/checkpoint_names.h"
 
 #include <gtest/gtest.h>
 
