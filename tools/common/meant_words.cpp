@@ -55,7 +55,7 @@ constexpr Synonyms kOptions[] = {
     {"shape dims input-shape", "--size"}, {"warmup repeat iterations repetitions num-runs", "--runs"},
     {"tp tensor-parallel-size num-gpus n-gpus nproc-per-node world-size data-parallel-size", "--mesh"},
     {"zero-stage fsdp deepspeed", "--zero"}, {"tok tokenizer-path tokenizer-name vocab", "--tokenizer"},
-    {"max-shard-size", "--shard-size"}, {"overwrite replace overwrite-output-dir f", "--force"},
+    {"api-key api-keys", "--api-key-file"}, {"max-shard-size", "--shard-size"}, {"overwrite replace overwrite-output-dir f", "--force"},
     {"q silent no-progress disable-tqdm", "--quiet"}, {"usage ?", "--help"}, {"V ver", "--version"},
 };
 // clang-format on
@@ -80,7 +80,7 @@ constexpr Advice kOptionAdvice[] = {
     {"genesis-run", "cpu no-cuda no-gpu cpu-only", "the CPU is what runs without --device, and with --device cpu"},
     {"genesis-run", "m model model-path model-name model-name-or-path checkpoint-path hf-repo hf", "the model is named behind the command without an option, as in `genesis-run info model.genesis`"},
     {"genesis-run", "v verbose debug log-level", "the environment variable GENESIS_LOG=debug says more"},
-    {"genesis-run", "host port api-key", "Genesis has no server; `genesis-run chat` talks at a terminal or over a pipe"},
+    {"genesis-run", "host port api-key", "`genesis-run serve MODEL` has them, and answers clients over HTTP"},
     {"genesis-build", "dtype fp16 bf16 half precision torch-dtype outtype", "--set dtype=bf16 chooses it"},
     {"genesis-build", "q quant quantize quantization int8 int4 load-in-8bit load-in-4bit bits", "`genesis-opt FILE.genesis --quantize q8 -o OTHER.genesis` quantizes a model"},
     {"genesis-build", "vocab-size hidden-size n-layer n-layers num-layers num-hidden-layers n-embd n-head num-heads num-attention-heads d-model config", "settings of a model are given as --set hidden_size=256; --list shows them all"},
@@ -105,6 +105,7 @@ constexpr Synonyms kCommands[] = {
     {"inspect show summary describe ls stat print dump-info config", "info"},
     {"save dump save-pretrained to-hf", "export"},
     {"diff cmp difference", "compare"},
+    {"server api api-server http host openai", "serve"},
     {"live monitor tensorboard serve server", "watch"},
 };
 
@@ -112,10 +113,7 @@ constexpr const char* kServing = "serve server api api-server http host openai";
 constexpr const char* kDownloading = "download pull hf fetch";
 
 constexpr Advice kCommandAdvice[] = {
-    {"genesis-", kServing,
-     "Genesis has no server: `genesis-run chat MODEL` talks at a terminal or over a pipe, and `genesis-run "
-     "generate MODEL "
-     "--prompts FILE --batch 32` answers many prompts"},
+    {"genesis-", kServing, "`genesis-run serve MODEL` answers clients of OpenAI's API"},
     {"genesis-", kDownloading,
      "Genesis downloads nothing: `genesis-build FOLDER -o model.genesis` opens a folder that is there, as "
      "`hf download OWNER/NAME "
