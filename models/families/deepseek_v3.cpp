@@ -46,6 +46,7 @@ struct DeepseekV3Config : MixtureConfig, SigmoidRouter {
 
 std::unique_ptr<Model> make_deepseek_v3(const std::string& family, DeepseekV3Config c, uint64_t seed) {
   const LatentDesign latent = c.latent(family);
+  if (c.head_dim != 0) check_size(family, "head_dim", c.head_dim, kMaxHeads);
   c.head_dim = c.qk_rope_head_dim;  // elements that rotate
   const ExpertsDesign experts = c.routed(family, c.experts(family));
   const auto design_of = [&](int64_t layer) {

@@ -74,8 +74,8 @@ TEST_F(ExportTool, ChecksItsFlags) {
                      {"--shard-size big", "500MB"});
   expect_usage_error(run_export(tiny("qwen2.genesis"), {"--dtype", "i8"}),
                      {"--dtype i8", "bf16, f16 or f32"});
-  expect_error(run_export(tiny("mlp.genesis")),
-               {"no form for the model 'mlp'", "exported are bert, ", ", qwen2, qwen3", " and xlm-roberta"});
+  expect_error(run_export(tiny("mlp.genesis")), {"no form for the model 'mlp'", "exported are bert, ",
+                                                 ", qwen2, qwen2_moe, qwen3, ", " and xlm-roberta"});
 }
 
 TEST_F(ExportTool, RefusesTheCurrentFolder) {

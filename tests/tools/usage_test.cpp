@@ -144,7 +144,7 @@ TEST_F(Usage, FilesOfOtherProgramsAreToldHowToBecomeModels) {
        {"infer", path("it's.gguf")},
        {"a GGUF file: `genesis-build '", "it'\\''s.gguf' -o FILE.genesis`"}},
       {"genesis-opt", {path("alone.safetensors"), "--text"}, {"there is no config.json beside it"}},
-      {"genesis-run", {"bench", path("net.onnx")}, {"an ONNX file", "genesis-viz " + path("net.onnx")}},
+      {"genesis-run", {"bench", path("net.onnx")}, {"an ONNX model", "genesis-build " + path("net.onnx")}},
       {"genesis-run", {"train", path("pytorch_model.bin"), "--data", "x"}, {"save_pretrained"}},
       {"genesis-build",
        {"Qwen/Qwen2.5-0.5B", "-o", path("m.genesis")},

@@ -62,8 +62,10 @@ ExpertsDesign SigmoidRouter::routed(const std::string& family, ExpertsDesign exp
       experts.chosen > experts.count / n_group * topk_group)
     fail("{}: {} of {} groups cannot have {} of {} experts for a token: set n_group and topk_group", family,
          topk_group, n_group, experts.chosen, experts.count);
-  if (n_shared_experts < 0)
-    fail("{}: n_shared_experts is {}, it must not be negative", family, n_shared_experts);
+  if (n_shared_experts < 0 || n_shared_experts > kMaxHeads)
+    fail("{}: n_shared_experts is {}, expected 0 to {}", family, n_shared_experts, kMaxHeads);
+  if (first_k_dense_replace < 0 || first_k_dense_replace > kMaxLayers)
+    fail("{}: first_k_dense_replace is {}, expected 0 to {}", family, first_k_dense_replace, kMaxLayers);
   experts.scores = RouterScores::kSigmoid;
   experts.normalized = norm_topk_prob;
   experts.least_sum = 1e-20;
@@ -110,7 +112,9 @@ ExpertsDesign named_like(const ExpertsDesign& names, ExpertsDesign experts) {
 }
 
 bool SparseLayers::has_experts(int64_t layer) const {
-  return (layer + 1) % std::max<int64_t>(1, decoder_sparse_step) == 0 &&
+  if (decoder_sparse_step < 1 || decoder_sparse_step > kMaxLayers)
+    fail("decoder_sparse_step is {}, expected 1 to {}", decoder_sparse_step, kMaxLayers);
+  return (layer + 1) % decoder_sparse_step == 0 &&
          std::ranges::find(mlp_only_layers, layer) == mlp_only_layers.end();
 }
 
