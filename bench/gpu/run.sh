@@ -47,6 +47,7 @@ if wanted tests; then
   section "tests"
   run_suite test_ops
   run_suite test_cuda
+  "$here/../../tests/cuda/families.sh" "$build" || failed=1
 fi
 if wanted sanitizer; then
   section "compute-sanitizer"
