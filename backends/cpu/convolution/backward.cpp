@@ -171,13 +171,8 @@ struct WeightGradient {
 WeightGradient weight_gradient_of(const KernelQuery& query) {
   WeightGradient g{.shape = convolution_shape(query)};
   const ConvolutionShape& s = g.shape;
-  const PlaneLayout layout = planes_of(s.windows);
-  g.product = {.layout = layout,
-               .taps = tap_offsets(s.windows, layout),
-               .groups = s.groups,
-               .rows = s.out_each,
-               .channels = s.in_each,
-               .is_exact = s.dtype == DType::f32 && layout.is_image()};
+  g.product = tap_product_of(s);
+  const PlaneLayout& layout = g.product.layout;
   g.chunk = images_at_once(s.batch, s.in(), layout);
   ScratchCut cut;
   g.dy = cut.take_unless_f32(s.dtype, CheckedSize(s.batch) * s.out() * layout.positions());

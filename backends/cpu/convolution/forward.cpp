@@ -18,13 +18,8 @@ struct Forward {
 Forward forward_of(const KernelQuery& query) {
   Forward f{.shape = convolution_shape(query)};
   const ConvolutionShape& s = f.shape;
-  const PlaneLayout layout = planes_of(s.windows);
-  f.product = {.layout = layout,
-               .taps = tap_offsets(s.windows, layout),
-               .groups = s.groups,
-               .rows = s.out_each,
-               .channels = s.in_each,
-               .is_exact = s.dtype == DType::f32 && layout.is_image()};
+  f.product = tap_product_of(s);
+  const PlaneLayout& layout = f.product.layout;
   f.chunk = images_at_once(s.batch, s.in(), layout);
   ScratchCut cut;
   f.weights = cut.take_unless_f32(s.dtype, CheckedSize(s.out()) * s.depth());

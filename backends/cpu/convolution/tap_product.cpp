@@ -148,6 +148,16 @@ ColumnSource source_of(const TapProduct& p, const float* planes, int64_t image, 
 
 }  // namespace
 
+TapProduct tap_product_of(const ConvolutionShape& s) {
+  const PlaneLayout layout = planes_of(s.windows);
+  return {.layout = layout,
+          .taps = tap_offsets(s.windows, layout),
+          .groups = s.groups,
+          .rows = s.out_each,
+          .channels = s.in_each,
+          .is_exact = s.dtype == DType::f32 && layout.is_image()};
+}
+
 void run_tap_product(const TapProduct& p, const float* weights, const float* planes, int64_t images, float* y,
                      const Epilogue& epilogue) {
   const TileFunctions tile = tile_functions();

@@ -20,6 +20,9 @@ struct TapProduct {
   int64_t positions() const { return layout.positions(); }
 };
 
+// Returns the product that a convolution is, over padded planes of x. Its weight gradient runs over the same planes.
+TapProduct tap_product_of(const ConvolutionShape& shape);
+
 // `planes` are [images][groups * channels] channels, `weights` [groups * rows][depth] and y [images][groups * rows][positions].
 void run_tap_product(const TapProduct& product, const float* weights, const float* planes, int64_t images,
                      float* y, const Epilogue& epilogue);
