@@ -1,22 +1,14 @@
 #include "models/formats/pt2/operators.h"
 
-#include <algorithm>
-#include <map>
+#include "models/formats/operator_table.h"
 
 namespace genesis::models::pt2 {
 namespace {
 
-using Table = std::map<std::string_view, const Operator*>;
-
-const Table& table() {
-  static const Table kTable = [] {
-    Table all;
-    for (const auto* operators :
-         {&elementwise_operators(), &shape_operators(), &reduction_operators(), &index_operators(),
-          &creation_operators(), &layer_operators(), &size_operators()})
-      for (const Operator& one : *operators) all.emplace(one.name, &one);
-    return all;
-  }();
+const OperatorTable<Operator>& table() {
+  static const OperatorTable<Operator> kTable = {
+      &elementwise_operators(), &shape_operators(), &reduction_operators(), &index_operators(),
+      &creation_operators(),    &layer_operators(), &size_operators()};
   return kTable;
 }
 
@@ -25,14 +17,9 @@ const Table& table() {
 const Operator* find_operator(std::string_view target) {
   constexpr std::string_view kPrefix = "torch.ops.";
   if (target.starts_with(kPrefix)) target.remove_prefix(kPrefix.size());
-  const auto found = table().find(target);
-  return found == table().end() ? nullptr : found->second;
+  return table().find(target);
 }
 
-std::vector<std::string> operator_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, one] : table()) names.emplace_back(name);
-  return names;
-}
+std::vector<std::string> operator_names() { return table().names(); }
 
 }  // namespace genesis::models::pt2
