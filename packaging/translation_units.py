@@ -8,6 +8,9 @@ argument of its own. Writes OUT_DIR/NAME_0.cpp (or .cu), NAME_1.cpp, ..., each o
 line. Two sources that give the same name to something that only they see (in an unnamed namespace, `static` or `#define`) go
 into different units, so nobody has to choose names with other files in mind. Sources that are compiled once for each
 instruction set stay alone. With a LIMIT of 1 nothing is merged: the sources themselves are printed.
+
+A source stays in the unit where an earlier run put it, so that a new file does not compile all others again. Who changes
+a source often writes its path below the project into OUT_DIR/alone, one a line: it is compiled by itself from then on.
 """
 import re
 import sys
@@ -91,42 +94,65 @@ class Unit:
         self.is_closed = other.is_closed
 
 
-def unit_of(source):
+def unit_of(source, is_alone):
     unit, text = Unit(), Path(source).read_text()
     unit.sources, unit.private, unit.used = [source], private_names(text), {name for pair in USE.findall(code_of(text)) for name in pair if name}
-    unit.is_closed = bool(ALONE.search(text))
+    unit.is_closed = is_alone or bool(ALONE.search(text))
     return unit
 
 
-def units_of(sources, limit):
-    """Each source goes to the first unit that takes it."""
-    units = []
-    for one in map(unit_of, sources):
-        for unit in units:
+def earlier_units(out_dir, name):
+    """The files that an earlier run wrote, by their numbers."""
+    numbers = {path.stem[len(name) + 1:]: path for path in Path(out_dir).glob(f"{name}_*.c*")}
+    return {int(number): path for number, path in numbers.items() if number.isdigit()}
+
+
+def units_of(sources, limit, earlier, alone):
+    """The sources of each unit by its number: each stays in the unit of an earlier run, else goes to the first unit that takes it."""
+    waiting = {source: unit_of(source, source in alone) for source in sources}
+    units = {}
+
+    def place(source, candidates):
+        one = waiting.pop(source)
+        for unit in candidates:
             if unit.takes(one, limit):
                 unit.add(one)
-                break
-        else:
-            units.append(one)
-    return [unit.sources for unit in units]
+                return
+        units[next(number for number in range(len(sources) + len(earlier)) if number not in units)] = one
+
+    for number in sorted(earlier):
+        units[number] = Unit()
+        for source in re.findall(r'#include "(.*)"', earlier[number].read_text()):
+            if source in waiting and not waiting[source].is_closed and units[number].takes(waiting[source], limit):
+                place(source, [units[number]])
+    for source in list(waiting):
+        place(source, units.values())
+    return {number: unit.sources for number, unit in sorted(units.items()) if unit.sources}
 
 
-def write_if_new(path, text):
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
+def write_units(out_dir, name, units, earlier):
+    """Writes what differs from an earlier run; returns what to compile."""
+    compiled = []
+    for number, unit in units.items():
+        path, text = Path(out_dir) / f"{name}_{number}{Path(unit[0]).suffix}", "".join(f'#include "{source}"\n' for source in unit)
+        if len(unit) > 1 and (number not in earlier or earlier.pop(number).read_text() != text):
+            path.write_text(text)
+        compiled.append(str(path) if len(unit) > 1 else unit[0])
+    for path in earlier.values():
+        path.unlink()
+    return compiled
 
 
 def main(out_dir, limit, name, folder, lines):
     sources = [str(Path(folder) / line) for line in lines.split("\n")]
-    units = [[source] for source in sources] if int(limit) == 1 else units_of(sources, int(limit))
     Path(out_dir).mkdir(parents=True, exist_ok=True)
-    compiled = []
-    for number, unit in enumerate(units):
-        path = Path(out_dir) / f"{name}_{number}{Path(unit[0]).suffix}"
-        if len(unit) > 1:
-            write_if_new(path, "".join(f'#include "{source}"\n' for source in unit))
-        compiled.append(str(path) if len(unit) > 1 else unit[0])
-    print("\n".join(compiled), end="")
+    list_of_alone = Path(out_dir) / "alone"
+    endings = tuple("/" + line for line in list_of_alone.read_text().split()) if list_of_alone.exists() else ()
+    earlier = earlier_units(out_dir, name)
+    units = {number: [source] for number, source in enumerate(sources)}
+    if int(limit) > 1:
+        units = units_of(sources, int(limit), earlier, {source for source in sources if source.endswith(endings)})
+    print("\n".join(write_units(out_dir, name, units, earlier)), end="")
 
 
 if __name__ == "__main__":

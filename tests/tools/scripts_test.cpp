@@ -260,6 +260,22 @@ TEST_F(Scripts, SourcesWithTheSamePrivateNameAreCompiledApart) {
   EXPECT_EQ(read_text(path("units/name_0.cpp")), "#include \"" + here + "a.cpp\"\n#include \"" + here + "d.cpp\"\n");
 }
 
+TEST_F(Scripts, ASourceStaysInItsUnitWhenOthersCome) {
+  for (const char* name : {"a", "b", "c", "d", "e"})
+    write_text(path(name) + ".cpp", std::string("int ") + name + "();\n");
+  const auto units = [&](const std::string& sources) {
+    const std::string script = (kSource / "packaging/translation_units.py").string();
+    return expect_ok(shell("cd .. && " + script + " units 2 name $PWD '" + sources + "'"));
+  };
+  const std::string here = folder().string() + "/";
+  EXPECT_EQ(units("b.cpp\nc.cpp\nd.cpp\ne.cpp"), "units/name_0.cpp\nunits/name_1.cpp");
+  EXPECT_EQ(units("a.cpp\nb.cpp\nc.cpp\nd.cpp\ne.cpp"), "units/name_0.cpp\nunits/name_1.cpp\n" + here + "a.cpp");
+  EXPECT_EQ(read_text(path("units/name_0.cpp")), "#include \"" + here + "b.cpp\"\n#include \"" + here + "c.cpp\"\n");
+  write_text(path("units/alone"), "d.cpp\n");
+  EXPECT_EQ(units("b.cpp\nc.cpp\nd.cpp\ne.cpp"), "units/name_0.cpp\n" + here + "e.cpp\n" + here + "d.cpp");
+  EXPECT_FALSE(fs::exists(path("units/name_1.cpp")));
+}
+
 TEST_F(Scripts, SanitizersCoverageAndFuzzersHaveFoldersOfTheirOwn) {
   shell("../tree/dev sanitize lint");
   EXPECT_TRUE(called("-Db_sanitize=address,undefined")) << calls();
