@@ -41,4 +41,5 @@ def main():
         target.chmod(0o644)
 
 
-main()
+if __name__ == '__main__':
+    main()

@@ -85,14 +85,27 @@ TEST_F(Readme, TheChineseTourIsTheSameButForItsComments) {
   expect_same_commands(commands("docs/tour.md", kTour), commands("docs/tour.zh.md", kChineseTour));
 }
 
-// Makes a tiny model in the place of the one that README expects in the home folder. The chat gets one message by a pipe.
-TEST_F(Readme, ItsChatAnswers) {
+// Makes a tiny model in the place of the one that the pages expect in the home folder.
+class ChatPages : public Readme {
+ protected:
+  void SetUp() override {
+    Readme::SetUp();
+    make_tiny_chat_model();
+  }
+  void make_tiny_chat_model() const;
+};
+
+void ChatPages::make_tiny_chat_model() const {
   do_it("yes 'Who carries the boxes? They are carried by Ada and by nobody else.' | head -n 200 > text.txt");
   do_it("genesis-build tokenizer text.txt --vocab-size 300 --chat -o tokenizer");
   do_it(
       "genesis-build qwen2 --tokenizer tokenizer --set hidden_size=64 --set intermediate_size=128 --set "
       "num_hidden_layers=2 -o tiny.genesis");
   do_it("genesis-run export tiny.genesis -o Qwen2.5-0.5B-Instruct");
+}
+
+// The chat gets one message by a pipe.
+TEST_F(ChatPages, TheChatOfReadmeAnswers) {
   const Words lines = commands("README.md", "Chat with a model");
   ASSERT_GE(lines.size(), 3u);
   for (const std::string& line : lines) {
@@ -100,6 +113,23 @@ TEST_F(Readme, ItsChatAnswers) {
     ASSERT_NO_FATAL_FAILURE(
         do_it(is_chat ? "echo Who? | " + without_comment(line) + " --max-tokens 20" : line));
   }
+}
+
+const Words kFiveMinutes = {"Open a model", "Make it small", "Talk", "Serve", "Look inside"};
+const Words kChineseFiveMinutes = {"打开模型", "让它变小", "对话", "服务", "看看里面"};
+
+// The server only says what it would do; tests/tools/serve starts it.
+TEST_F(ChatPages, EveryCommandOfTheFirstFiveMinutesRuns) {
+  const Words lines = commands("docs/five-minutes.md", kFiveMinutes);
+  ASSERT_GE(lines.size(), 8u);
+  for (const std::string& line : lines) {
+    const std::string command = without_comment(line);
+    const bool is_chat = command.starts_with("genesis-run chat"),
+               is_server = command.starts_with("genesis-run serve");
+    ASSERT_NO_FATAL_FAILURE(do_it((is_chat ? "echo Who? | " : "") + command +
+                                  (is_chat ? " --max-tokens 20" : "") + (is_server ? " --check" : "")));
+  }
+  expect_same_commands(lines, commands("docs/five-minutes.zh.md", kChineseFiveMinutes));
 }
 
 TEST_F(Readme, ItsTrainingRunsWithFewerSteps) {

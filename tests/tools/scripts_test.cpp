@@ -19,13 +19,14 @@ class Scripts : public ToolTest {
     fs::create_directories(folder() / "bin");
     stand_in("dpkg-query", "echo 'install ok installed'");
     stand_in("apt-get", "exit 1");
-    stand_in("meson",
-             "if [ $1 = setup ]; then mkdir -p $2; : > $2/build.ninja; fi\n"
-             "if [ $1 = introspect ]; then echo '[{\"name\": \"ops\", \"suite\": []}, {\"name\": \"lint\"}]'; fi");
+    stand_in(
+        "meson",
+        "if [ $1 = setup ]; then mkdir -p $2; : > $2/build.ninja; fi\n"
+        "if [ $1 = introspect ]; then echo '[{\"name\": \"ops\", \"suite\": []}, {\"name\": \"lint\"}]'; fi");
     stand_in("ninja",
              "echo \"ninja: Entering directory $2\"; echo '[1/2 0.1s] one'; echo '[2/2 0.2s] two'\n"
-             "for tool in build opt run viz; do mkdir -p $2/tools; cp " + path("bin/tool") +
-                 " $2/tools/genesis-$tool; done");
+             "for tool in build opt run viz; do mkdir -p $2/tools; cp " +
+                 path("bin/tool") + " $2/tools/genesis-$tool; done");
     stand_in("tool", "exit 7");
     stand_in("bible", "echo Genesis1:1 text");
   }
@@ -90,7 +91,8 @@ TEST_F(Scripts, DemoRemovesNoFolderOfItsCaller) {
 }
 
 TEST_F(Scripts, HelpBuildsNothing) {
-  for (const char* line : {"", "help", "--help", "demo --help", "demo -h", "test --help", "bench --help", "package --help", "build --help"}) {
+  for (const char* line : {"", "help", "--help", "demo --help", "demo -h", "test --help", "bench --help",
+                           "package --help", "build --help"}) {
     const Process process = shell(std::string("../tree/dev ") + line);
     EXPECT_EQ(process.code, 0) << line << process.err;
     EXPECT_NE(process.out.find("--text FILE"), std::string::npos) << line << process.out;
@@ -118,7 +120,8 @@ TEST_F(Scripts, DemoBuildsOnlyItsToolsAndShowsTheCounter) {
               called("/build-demo tools/genesis-build tools/genesis-opt tools/genesis-run tools/genesis-viz"))
       << calls();
   EXPECT_NE(process.err.find("[1/2 0.1s] one"), std::string::npos) << process.err;
-  EXPECT_EQ(process.err.find("[2/2 0.2s] two"), std::string::npos) << "one line in so many seconds\n" << process.err;
+  EXPECT_EQ(process.err.find("[2/2 0.2s] two"), std::string::npos) << "one line in so many seconds\n"
+                                                                   << process.err;
 }
 
 TEST_F(Scripts, DemoLeavesGpuKernelsOutWhereTheyWouldBeCompiled) {
@@ -144,14 +147,18 @@ TEST_F(Scripts, PackageBuildsTheToolsAloneAndPutsItWhereItsCallerIs) {
   EXPECT_EQ(process.code, 0) << process.err;
   EXPECT_NE(process.out.find("/build out\n"), std::string::npos) << process.out;
   EXPECT_NE(process.out.find("/elsewhere\n"), std::string::npos) << process.out;
-  EXPECT_TRUE(called("/build tools/genesis-build tools/genesis-opt tools/genesis-run tools/genesis-viz")) << calls();
+  EXPECT_TRUE(called("/build tools/genesis-build tools/genesis-opt tools/genesis-run tools/genesis-viz"))
+      << calls();
   EXPECT_FALSE(called("-Dtests=false")) << "the folder is that of `./dev test`\n" << calls();
 }
 
 TEST_F(Scripts, TidyLooksAtWhatWasChangedAndCompiled) {
-  stand_in("clang-tidy", "if [ $1 = --version ]; then echo 'LLVM version 18.1.3'; else exit ${TIDY_STATUS:-0}; fi");
-  stand_in("git", "case $1 in merge-base) echo abc ;; diff) printf 'models/zoo.h\\nmodels/zoo.cpp\\nschema/core/dim.h\\ntools/new.cpp\\n' ;; "
-                  "ls-files) echo schema/core/dim.cpp ;; esac");
+  stand_in("clang-tidy",
+           "if [ $1 = --version ]; then echo 'LLVM version 18.1.3'; else exit ${TIDY_STATUS:-0}; fi");
+  stand_in("git",
+           "case $1 in merge-base) echo abc ;; diff) printf "
+           "'models/zoo.h\\nmodels/zoo.cpp\\nschema/core/dim.h\\ntools/new.cpp\\n' ;; "
+           "ls-files) echo schema/core/dim.cpp ;; esac");
   fs::create_directories(path("tree/build"));
   write_text(path("tree/build/build.ninja"), "");
   write_text(path("tree/build/compile_commands.json"),
@@ -235,7 +242,8 @@ TEST_F(Scripts, PathsOfDevAreItsCallers) {
   shell("GENESIS_BUILD_DIR=b GENESIS_SETUP=-Dcuda=disabled ../tree/dev build");
   EXPECT_TRUE(fs::exists(path("elsewhere/b/build.ninja")));
   const std::string options = " -Dsources_per_unit=12 -Dcuda=disabled";
-  EXPECT_TRUE(called("meson setup b ../tree" + options) || called("meson setup b " + path("tree") + options)) << calls();
+  EXPECT_TRUE(called("meson setup b ../tree" + options) || called("meson setup b " + path("tree") + options))
+      << calls();
 }
 
 TEST_F(Scripts, OneSuiteNeedsNoBuildOfEverything) {
@@ -246,18 +254,22 @@ TEST_F(Scripts, OneSuiteNeedsNoBuildOfEverything) {
 
 TEST_F(Scripts, SourcesWithTheSamePrivateNameAreCompiledApart) {
   write_text(path("a.cpp"), "namespace {\nint f() { return 1; }\n}\n");
-  write_text(path("b.cpp"), "namespace n {\nnamespace {\nint f(int x) { return x; }\n}\n}\n");  // declares f too
-  write_text(path("c.cpp"), "int g() { return f(2); }\n");                                    // calls another f
+  write_text(path("b.cpp"),
+             "namespace n {\nnamespace {\nint f(int x) { return x; }\n}\n}\n");  // declares f too
+  write_text(path("c.cpp"), "int g() { return f(2); }\n");                       // calls another f
   write_text(path("d.cpp"), "int h() { return 3; }\n");
   write_text(path("e.cpp"), "#pragma GCC target(\"avx2\")\n");
   const auto units = [&](const std::string& limit) {
     const std::string script = (kSource / "packaging/translation_units.py").string();
-    return expect_ok(shell("cd .. && " + script + " units " + limit + " name $PWD 'a.cpp\nb.cpp\nc.cpp\nd.cpp\ne.cpp'"));
+    return expect_ok(
+        shell("cd .. && " + script + " units " + limit + " name $PWD 'a.cpp\nb.cpp\nc.cpp\nd.cpp\ne.cpp'"));
   };
   const std::string here = folder().string() + "/";
-  EXPECT_EQ(units("1"), here + "a.cpp\n" + here + "b.cpp\n" + here + "c.cpp\n" + here + "d.cpp\n" + here + "e.cpp");
+  EXPECT_EQ(units("1"),
+            here + "a.cpp\n" + here + "b.cpp\n" + here + "c.cpp\n" + here + "d.cpp\n" + here + "e.cpp");
   EXPECT_EQ(units("12"), "units/name_0.cpp\n" + here + "b.cpp\n" + here + "c.cpp\n" + here + "e.cpp");
-  EXPECT_EQ(read_text(path("units/name_0.cpp")), "#include \"" + here + "a.cpp\"\n#include \"" + here + "d.cpp\"\n");
+  EXPECT_EQ(read_text(path("units/name_0.cpp")),
+            "#include \"" + here + "a.cpp\"\n#include \"" + here + "d.cpp\"\n");
 }
 
 TEST_F(Scripts, ASourceStaysInItsUnitWhenOthersCome) {
@@ -269,11 +281,27 @@ TEST_F(Scripts, ASourceStaysInItsUnitWhenOthersCome) {
   };
   const std::string here = folder().string() + "/";
   EXPECT_EQ(units("b.cpp\nc.cpp\nd.cpp\ne.cpp"), "units/name_0.cpp\nunits/name_1.cpp");
-  EXPECT_EQ(units("a.cpp\nb.cpp\nc.cpp\nd.cpp\ne.cpp"), "units/name_0.cpp\nunits/name_1.cpp\n" + here + "a.cpp");
-  EXPECT_EQ(read_text(path("units/name_0.cpp")), "#include \"" + here + "b.cpp\"\n#include \"" + here + "c.cpp\"\n");
+  EXPECT_EQ(units("a.cpp\nb.cpp\nc.cpp\nd.cpp\ne.cpp"),
+            "units/name_0.cpp\nunits/name_1.cpp\n" + here + "a.cpp");
+  EXPECT_EQ(read_text(path("units/name_0.cpp")),
+            "#include \"" + here + "b.cpp\"\n#include \"" + here + "c.cpp\"\n");
   write_text(path("units/alone"), "d.cpp\n");
   EXPECT_EQ(units("b.cpp\nc.cpp\nd.cpp\ne.cpp"), "units/name_0.cpp\n" + here + "e.cpp\n" + here + "d.cpp");
   EXPECT_FALSE(fs::exists(path("units/name_1.cpp")));
+}
+
+TEST_F(Scripts, TheSiteHasAPageForEachDocumentAndNoBrokenLink) {
+  if (run_process({"sh", "-c", "command -v mkdocs"}).code != 0)
+    GTEST_SKIP() << "mkdocs is not installed: apt-get install mkdocs-material";
+  const std::string out = path("site");
+  expect_ok(run_process({"python3", (kSource / "packaging/site/site.py").string(), out}));
+  for (const char* page :
+       {"index.html", "coming-from.html", "zh/tour.html", "bench/notes/gpu.html", "reference/executor.html",
+        "source/models/families/decoder/decoder.cpp.html", "images/graph.svg"})
+    EXPECT_TRUE(fs::exists(fs::path(out) / page)) << page;
+  EXPECT_NE(read_text(out + "/reference/executor.html").find("grow_cache"), std::string::npos);
+  EXPECT_EQ(read_text(out + "/reference/executor.html").find("unique_ptr&lt;Impl&gt;"),
+            std::string::npos);  // is private
 }
 
 TEST_F(Scripts, SanitizersCoverageAndFuzzersHaveFoldersOfTheirOwn) {
