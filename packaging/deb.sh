@@ -25,6 +25,7 @@ mv "$(dirname "$(dirname "$tool")")" "$stage/root/usr"
 pc=$(find "$stage/root/usr" -name genesis.pc)
 sed -i 's|^prefix=.*|prefix=/usr|' "$pc"
 packaging/pages.sh "$stage/root/usr/bin" "$stage/root/usr/share"
+install -Dm644 packaging/systemd/genesis@.service "$stage/root/usr/lib/systemd/system/genesis@.service"
 install -Dm644 LICENSE "$stage/root/usr/share/doc/genesis/copyright"
 install -Dm644 README.md "$stage/root/usr/share/doc/genesis/README.md"
 

@@ -301,5 +301,55 @@ TEST_F(Install, APackageHasToolsPagesCompletionsAndWhatItNeeds) {
   expect_installs_and_leaves_nothing(package, folder());
 }
 
+// In its own folder as the root of the file system there is nothing but the archive, not even a shell for the scripts in bin/.
+TEST_F(Install, AnArchiveRunsWithoutAnythingOfTheSystem) {
+  for (const char* program : {"meson", "zstd"})
+    if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << missing(program);
+  expect_ok(shell("ZSTD_CLEVEL=1 " GENESIS_SOURCE_ROOT "/packaging/tarball.sh " GENESIS_BUILD_ROOT " " +
+                  path("out")));
+  expect_ok(shell("tar -C " + folder().string() + " -xf " + path("out") + "/*.zst"));
+  const std::string root = path("genesis-" GENESIS_VERSION "-x86_64");
+  EXPECT_EQ(expect_ok(run_process({root + "/bin/genesis-run", "--version"})), GENESIS_VERSION "\n");
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may choose another root of the file system";
+  const auto run_alone = [&](const std::string& tool, const Words& words) {
+    return expect_ok(run_process(
+        Words{"chroot", root, "/lib/ld-linux-x86-64.so.2", "--library-path", "/lib", "/libexec/" + tool} +
+        words));
+  };
+  run_alone("genesis-build", {"mlp", "-o", "/m.genesis"});
+  EXPECT_NE(run_alone("genesis-run", {"infer", "/m.genesis", "--size", "batch=1"}), "");
+}
+
+// The key exists in a folder of this test alone. apt reads the folder as it would on another machine, and trusts that key only.
+TEST_F(Install, AptReadsASignedFolderAndRefusesAnother) {
+  for (const char* program : {"apt-ftparchive", "gpg", "dpkg-deb"})
+    if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << missing(program);
+  fs::create_directories(path("p/DEBIAN"));
+  write_text(path("p/DEBIAN/control"),
+             "Package: genesis\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: d\n");
+  expect_ok(shell("dpkg-deb --build " + path("p") + " " + path("genesis_1_all.deb")));
+  const std::string with_key =
+      "mkdir -m 700 -p " + path("keys") + "; export GNUPGHOME=" + path("keys") + "; ";
+  expect_ok(shell(with_key + "gpg --batch --passphrase '' --quick-generate-key a@example.com"));
+  const std::string said =
+      expect_ok(shell(with_key + GENESIS_SOURCE_ROOT "/packaging/apt.sh " + path("repo") +
+                      " --key a@example.com " + path("genesis_1_all.deb")));
+  shell(with_key + "gpgconf --kill gpg-agent");
+  std::string line = said.substr(said.find("deb ["));
+  line.replace(line.find("/usr/share/keyrings/"), 20, path("repo/"));
+  write_text(path("sources.list"), line);
+  const std::string settings = "Dir::Etc::SourceList \"" + path("sources.list") +
+                               "\"; Dir::Etc::SourceParts \"-\"; Dir::State::Lists \"" + path("lists") +
+                               "\"; Dir::Cache \"" + path("cache") + "\"; APT::Sandbox::User \"\";\n";
+  write_text(path("apt.conf"), settings);
+  const std::string update = "mkdir -p " + path("lists/partial") + " " + path("cache/archives/partial") +
+                             "; export APT_CONFIG=" + path("apt.conf") +
+                             "; apt-get update 2>&1 && apt-cache show genesis";
+  EXPECT_NE(expect_ok(shell(update)).find("Filename: ./genesis_1_all.deb"), std::string::npos);
+  expect_ok(shell("rm -r " + path("lists") + " && sed -i 's/^Label: Genesis/Label: Another/' " +
+                  path("repo/InRelease")));
+  EXPECT_NE(shell(update).out.find("BADSIG"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace genesis::testing
