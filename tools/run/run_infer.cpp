@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "models/formats/onnx/program.h"
 #include "schema/file/io/file_ending.h"
 #include "schema/file/reader.h"
 #include "schema/messages/log.h"
@@ -39,17 +40,42 @@ void check_output(const std::string& path) {
   check_can_write(path);
 }
 
-void infer(const InferFlags& flags) {
-  check_output(flags.output);
+struct Ran {
+  NamedTensors inputs, outputs;
+  std::vector<std::string> invented;  // names of the inputs that were not given
+};
+
+Ran run_model(const InferFlags& flags) {
   const std::string file = model_file(flags.file);
   const std::shared_ptr<const Model> model = load_model(file);
   const SessionOptions options = flags.run.session_options();
   flags.run.memory.check_limits_one_of({flags.entry}, *model);
   Session session(model, options);
-  std::vector<std::string> invented;
-  const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry), {}, &invented);
-  NamedTensors outputs;
-  with_nonfinite_page(flags.run, file, session, [&] { outputs = session.run(flags.entry, inputs); });
+  Ran ran;
+  ran.inputs = flags.inputs.make(model->entry(flags.entry), {}, &ran.invented);
+  with_nonfinite_page(flags.run, file, session, [&] { ran.outputs = session.run(flags.entry, ran.inputs); });
+  return ran;
+}
+
+// Runs an ONNX file as it is, whose inputs may decide sizes by their values.
+Ran run_onnx(const InferFlags& flags) {
+  const auto run = [&] {
+    OnnxFile file = read_onnx(flags.file);
+    const auto signature = models::onnx::signature_of(file);
+    Ran ran;
+    ran.inputs = flags.inputs.make(signature->entry(flags.entry), {}, &ran.invented);
+    models::onnx::Program program(std::move(file), std::filesystem::absolute(flags.file).parent_path(), {},
+                                  flags.run.session_options());
+    ran.outputs = program.run(ran.inputs);
+    return ran;
+  };
+  return with_context(run, [&] { return fmt::format("in the ONNX model '{}'", flags.file); });
+}
+
+void infer(const InferFlags& flags) {
+  check_output(flags.output);
+  const Ran ran = models::onnx::is_onnx_file(flags.file) ? run_onnx(flags) : run_model(flags);
+  const NamedTensors &inputs = ran.inputs, &outputs = ran.outputs;
   if (!flags.output.empty()) write_outputs(outputs, flags.output);
   nlohmann::ordered_json json{{"entry", flags.entry}, {"output", flags.output}};
   const auto most = [&](int64_t standard) { return flags.max_values >= 0 ? flags.max_values : standard; };
@@ -61,7 +87,7 @@ void infer(const InferFlags& flags) {
       std::cout << printable(name) << ": " << tensor.type().to_string()
                 << preview(tensor, most(kValuesInText)) << "\n";
   });
-  for (const std::string& name : invented)  // a reader of the results must know of made-up inputs
+  for (const std::string& name : ran.invented)  // a reader of the results must know of made-up inputs
     log_warning("input '{}' was not given and is {}: give it with --input {}=FILE", name,
                 inputs.at(name).type().shape.rank() == 0 ? "0" : "random", name);
 }
@@ -83,7 +109,8 @@ void add_infer(Command& app) {
   flags->run.memory.add_to(*command);
   flags->out.add_to(*command);
   command->footer(
-      "Example:\n  genesis-run infer mlp.genesis --entry forward --input x=x.npy -o y.npy\n"
+      "Examples:\n  genesis-run infer mlp.genesis --entry forward --input x=x.npy -o y.npy\n"
+      "  genesis-run infer resize.onnx --input x=x.npy --input sizes=sizes.npy   # runs the file as it is\n"
       "With --json each output has its dtype, shape, values in row-major order and the number of values "
       "left\n"
       "out. Values that are no numbers in JSON are the strings \"NaN\", \"Infinity\" and \"-Infinity\".");

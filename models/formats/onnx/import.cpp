@@ -151,6 +151,20 @@ class Importer {
 
 }  // namespace
 
+std::unique_ptr<Model> signature_of(const OnnxFile& file, const ImportOptions& options) {
+  auto model = std::make_unique<Model>();
+  GraphBuilder g(*model, "forward");
+  for (const std::string& name : file.graph.inputs) {
+    const bool has_value =
+        std::ranges::any_of(file.graph.tensors, [&](const auto& t) { return t.name == name; });
+    const auto type = file.graph.types.find(name);
+    if (has_value || type == file.graph.types.end()) continue;
+    if (const auto dtype = onnx_storage(static_cast<OnnxElement>(type->second.element)))
+      g.input(name, *dtype, input_shape(name, type->second, options));
+  }
+  return model;
+}
+
 bool is_onnx_file(const std::filesystem::path& path) { return file_ending(path) == ".onnx"; }
 
 std::unique_ptr<Model> import_file(const OnnxFile& file, const std::filesystem::path& folder,

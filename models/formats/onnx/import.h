@@ -42,4 +42,8 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& path, MappedFil
 std::unique_ptr<Model> import_file(const OnnxFile& file, const std::filesystem::path& folder,
                                    MappedFiles* files = nullptr, const ImportOptions& options = {});
 
+// Returns a model whose entry point `forward` has the inputs of the file and nothing else, for tools that make inputs. Inputs that are
+// sequences or texts are left out.
+std::unique_ptr<Model> signature_of(const OnnxFile& file, const ImportOptions& options = {});
+
 }  // namespace genesis::models::onnx

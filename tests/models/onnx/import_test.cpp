@@ -12,6 +12,7 @@
 #include "models/formats/onnx/import.h"
 #include "models/formats/onnx/import_settings.h"
 #include "models/formats/onnx/operators.h"
+#include "models/formats/onnx/program.h"
 #include "passes/training/add_loss.h"
 #include "passes/training/train_step.h"
 #include "schema/file/io/read_file.h"
@@ -134,6 +135,41 @@ TEST(Onnx, SizesThatLieAreRefused) {
   expect_has(problem(tensor("w", {4}, 8, "")), {"'w'", "string"});
   expect_has(problem(tensor("w", {4}, 77, piece(9, "abc"))), {"'w'", "unknown"});
   expect_has(problem(tensor("w", {1000000}, 1, piece(9, "abcd"))), {"'w'", "expected 4000000"});
+}
+
+// x and a shape of three sizes give y = Reshape(x, shape); `elements` is the size of the second input.
+OnnxFile reshape_file(std::string& bytes, int64_t elements) {
+  bytes = number(1, 9) +
+          piece(7, piece(1, node("Reshape", {"x", "s"}, {"y"})) + piece(11, value_info("x", {2, 6})) +
+                       piece(11, value_info("s", {elements}, 7)) + piece(12, value_info("y", {}))) +
+          piece(8, number(2, 18));
+  return read_onnx_from(std::as_bytes(std::span(bytes)));
+}
+
+TEST(Onnx, AProgramHasAVariantForEachValueThatDecides) {
+  std::string bytes;
+  models::onnx::Program program(reshape_file(bytes, 3));
+  const Tensor x = Tensor::rand({2, 6}, /*seed=*/1);
+  const auto shape_for = [&](std::vector<int64_t> sizes) {
+    return program.run({{"x", x}, {"s", Tensor::of(sizes)}})["y"].shape();
+  };
+  EXPECT_EQ(shape_for({3, 2, 2}), Shape({3, 2, 2}));
+  EXPECT_EQ(shape_for({1, -1, 4}), Shape({1, 3, 4}));
+  EXPECT_EQ(shape_for({3, 2, 2}), Shape({3, 2, 2}));
+  EXPECT_EQ(program.variants(), 2u);
+  EXPECT_EQ(program.deciding(), std::set<std::string>{"s"});
+  expect_has(error_of([&] { shape_for({5, 5, 5}); }), {"Reshape"});
+  expect_has(error_of([&] { program.run({{"x", x}}); }), {"'s'", "decides the size"});
+}
+
+TEST(Onnx, ALargeInputDecidesNothing) {
+  std::string bytes;
+  models::onnx::Program program(reshape_file(bytes, 65));
+  const Tensor sizes = Tensor::of(std::vector<int64_t>(65, 1));
+  expect_has(error_of([&] {
+               program.run({{"x", Tensor::rand({2, 6}, 1)}, {"s", sizes}});
+             }),
+             {"'s'", "decides the size"});
 }
 
 TEST(Onnx, NestingAndRecursionHaveLimits) {
