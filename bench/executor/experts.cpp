@@ -1,6 +1,6 @@
 // Times the grouped products of experts, and their gradients, as shares of one dense product of the same FLOPs on the same device.
-// Rows are spread unevenly: expert e has a share that grows with e. `bench_experts [--device D] [--dtype T] [--rows N] [--experts N]
-// [--n N] [--k N] [--rounds N] [--json FILE]`.
+// Rows are spread unevenly, expert e has a share that grows with e, unless --even. `bench_experts [--device D] [--dtype T] [--rows N]
+// [--experts N] [--n N] [--k N] [--even] [--rounds N] [--json FILE]`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +18,7 @@ namespace {
 struct Sizes {
   std::string device = "cpu", dtype = "bf16";
   int64_t rows = 4096, experts = 16, n = 768, k = 2048;
+  bool even = false;
 };
 
 // Returns the first row of each expert.
@@ -26,7 +27,7 @@ std::vector<int64_t> offsets_of(const Sizes& s) {
   const int64_t all = s.experts * (s.experts + 3) / 2;
   for (int64_t e = 0, before = 0; e < s.experts; ++e) {
     before += e + 2;
-    offsets.push_back(s.rows * before / all);
+    offsets.push_back(s.even ? s.rows * (e + 1) / s.experts : s.rows * before / all);
   }
   return offsets;
 }
@@ -75,6 +76,7 @@ int run(int argc, char** argv) {
   options.number("--experts", s.experts, "number of experts");
   options.number("--n", s.n, "outputs of an expert");
   options.number("--k", s.k, "inputs of an expert");
+  options.flag("--even", s.even, "all experts have equally many rows");
   options.rounds(rounds, "runs, of which the fastest counts");
   options.json(json);
   options.parse(argc, argv);

@@ -1,5 +1,4 @@
-// The product that accepts every problem: 64 x 64 tiles of C, of which a thread computes 4 x 4 elements; operands are
-// in shared memory in the accumulator's type. Also activations after a library's product, and the noise that tuning
+// The product that accepts every problem, in the tiles of plain_tile.h. Also activations after a library's product, and the noise that tuning
 // runs on.
 #include <algorithm>
 
@@ -8,11 +7,10 @@
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/device/swiglu_formula.h"
 #include "backends/cuda/gemm/gemm_plain.h"
+#include "backends/cuda/gemm/plain_tile.h"
 
 namespace genesis::cuda {
 namespace {
-
-constexpr int kTile = 64, kDepth = 16, kSide = 16, kEach = kTile / kSide;
 
 struct Tiles {
   int64_t m, n, k, lda, ldb, ldc, stride_a, stride_b, stride_c, tiles_m, tiles_n;
@@ -35,70 +33,30 @@ __device__ T narrowed(wide_t<T> x) {
 }
 
 template <class T, class Out>
-__global__ void __launch_bounds__(kSide* kSide)
+__global__ void __launch_bounds__(kPlainThreads)
     multiply(Tiles t, const T* a, const T* b, Out* c, const T* bias, const Out* addend) {
-  using W = wide_t<T>;
-  __shared__ W tile_a[kDepth][kTile + 1], tile_b[kDepth][kTile + 1];
   const int64_t tile = blockIdx.x, batch = tile / (t.tiles_m * t.tiles_n);
-  const int64_t row0 = tile / t.tiles_n % t.tiles_m * kTile, column0 = tile % t.tiles_n * kTile;
-  a += batch * t.stride_a;
-  b += batch * t.stride_b;
   c += batch * t.stride_c;
-  const int thread = threadIdx.x, ty = thread / kSide, tx = thread % kSide;
-  W sums[kEach][kEach] = {};
-  for (int64_t k0 = 0; k0 < t.k; k0 += kDepth) {
-    for (int i = thread; i < kTile * kDepth; i += kSide * kSide) {
-      // Neighboring threads of a warp read neighboring addresses, whichever axis is contiguous.
-      const int row = t.transpose_a ? i % kTile : i / kDepth, ka = t.transpose_a ? i / kTile : i % kDepth;
-      const bool in_a = row0 + row < t.m && k0 + ka < t.k;
-      tile_a[ka][row] =
-          in_a ? widen(a[t.transpose_a ? (k0 + ka) * t.lda + row0 + row : (row0 + row) * t.lda + k0 + ka])
-               : W(0);
-      const int column = t.transpose_b ? i / kDepth : i % kTile, kb = t.transpose_b ? i % kDepth : i / kTile;
-      const bool in_b = column0 + column < t.n && k0 + kb < t.k;
-      tile_b[kb][column] = in_b ? widen(b[t.transpose_b ? (column0 + column) * t.ldb + k0 + kb
-                                                        : (k0 + kb) * t.ldb + column0 + column])
-                                : W(0);
-    }
-    __syncthreads();
-#pragma unroll
-    for (int k = 0; k < kDepth; ++k) {
-      W x[kEach], y[kEach];
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        x[i] = tile_a[k][ty + i * kSide];
-        y[i] = tile_b[k][tx + i * kSide];
-      }
-#pragma unroll
-      for (int i = 0; i < kEach; ++i)
-#pragma unroll
-        for (int j = 0; j < kEach; ++j) sums[i][j] += x[i] * y[j];
-    }
-    __syncthreads();
-  }
-#pragma unroll
-  for (int i = 0; i < kEach; ++i)
-#pragma unroll
-    for (int j = 0; j < kEach; ++j) {
-      const int64_t row = row0 + ty + i * kSide, column = column0 + tx + j * kSide;
-      if (row >= t.m || column >= t.n) continue;
-      const int64_t at = row * t.ldc + column;
-      W x = sums[i][j];
-      if (bias) x += widen(bias[column]);
-      x = finish(x, t.activation);
-      if (addend) x += widen(addend[batch * t.stride_c + at]);
-      c[at] = narrowed<Out>(static_cast<wide_t<Out>>(x));
-    }
+  const PlainMatrix<T> of_a{a + batch * t.stride_a, t.transpose_a ? 1 : t.lda, t.transpose_a ? t.lda : 1},
+      of_b{b + batch * t.stride_b, t.transpose_b ? 1 : t.ldb, t.transpose_b ? t.ldb : 1};
+  multiply_plain_tile<T>(of_a, of_b, t.m, t.n, t.k, tile / t.tiles_n % t.tiles_m * kPlainTile,
+                         tile % t.tiles_n * kPlainTile, [&](int64_t row, int64_t column, wide_t<T> x) {
+                           const int64_t at = row * t.ldc + column;
+                           if (bias) x += widen(bias[column]);
+                           x = finish(x, t.activation);
+                           if (addend) x += widen(addend[batch * t.stride_c + at]);
+                           c[at] = narrowed<Out>(static_cast<wide_t<Out>>(x));
+                         });
 }
 
 template <class T, class Out>
 void start_plain(const GemmProblem& p, const GemmData& d) {
-  const int64_t tiles_m = (p.m + kTile - 1) / kTile, tiles_n = (p.n + kTile - 1) / kTile;
+  const int64_t tiles_m = (p.m + kPlainTile - 1) / kPlainTile, tiles_n = (p.n + kPlainTile - 1) / kPlainTile;
   const int64_t blocks = p.batch * tiles_m * tiles_n;
   if (blocks == 0) return;
   const Tiles tiles{p.m,        p.n,        p.k,     p.lda,   p.ldb,         p.ldc,         p.stride_a,
                     p.stride_b, p.stride_c, tiles_m, tiles_n, p.transpose_a, p.transpose_b, p.activation};
-  multiply<T, Out><<<static_cast<unsigned>(blocks), kSide * kSide, 0, d.stream>>>(
+  multiply<T, Out><<<static_cast<unsigned>(blocks), kPlainThreads, 0, d.stream>>>(
       tiles, static_cast<const T*>(d.a), static_cast<const T*>(d.b), static_cast<Out*>(d.c),
       p.has_bias ? static_cast<const T*>(d.bias) : nullptr, static_cast<const Out*>(addend_of(p, d)));
 }

@@ -77,14 +77,14 @@ struct Barriers {
   uint64_t finished[2], taken[2];           // halves of the tile in shared memory
 };
 
-__device__ __forceinline__ void init(Barriers& barriers) {
+__device__ __forceinline__ void init(Barriers& barriers, int epilogue_warps = kEpilogueWarps) {
   for (int i = 0; i < kStages; ++i) {
     init_barrier(&barriers.filled[i], 1);
     init_barrier(&barriers.free[i], 8);  // consumer warps
   }
   for (int i = 0; i < 2; ++i) {
     init_barrier(&barriers.finished[i], 4);
-    init_barrier(&barriers.taken[i], kEpilogueWarps);
+    init_barrier(&barriers.taken[i], static_cast<uint32_t>(epilogue_warps));
   }
   let_copies_see_barriers();
 }

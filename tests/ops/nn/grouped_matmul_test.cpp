@@ -76,6 +76,18 @@ TEST(GroupedMatmul, Large) {
   check(with_terms(rows));
 }
 
+// Sizes that tensor cores take: tiles of 128 rows and 256 columns in bf16, groups that end within a tile, half a tile or a slice of
+// 64 rows, rows of no group, and more rows than a product of few rows has.
+TEST(GroupedMatmul, TilesOfTensorCores) {
+  for (const bool transposed : {true, false}) {
+    OpCase tiles = case_of(
+        transposed ? "tiles" : "tiles_columns",
+        {.offsets = {2, 5, 5, 69, 197, 260}, .rows = {261}, .n = 264, .k = 72, .transposed = transposed});
+    tiles.directions = 2;
+    check(with_terms(tiles));
+  }
+}
+
 // Each gradient of a sum of squares contains the gradient op, whose own gradients are grouped products again.
 TEST(GroupedMatmul, GradientOfTheGradientOp) {
   const std::vector<double> offsets = {0, 2, 2, 3};

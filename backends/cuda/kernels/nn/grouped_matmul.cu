@@ -9,23 +9,15 @@
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/device/reduce.h"
+#include "backends/cuda/device/row_groups.h"
 #include "backends/cuda/device/warp_scan.h"
-#include "backends/cuda/runtime/launch.h"
+#include "backends/cuda/gemm/plain_tile.h"
+#include "backends/cuda/product_implementations.h"
 
 namespace genesis::cuda {
 namespace {
 
-constexpr int kTile = 64, kDepth = 16, kSide = 16, kEach = kTile / kSide;
-
-// The groups of a run. Offsets that cannot be are reported by clear_other_rows(), and cut to the rows that there are elsewhere.
-struct Groups {
-  const int64_t* offsets;
-  int count;
-  int64_t rows;
-
-  __device__ int64_t first(int g) const { return min(max(offsets[g], int64_t{0}), rows); }
-  __device__ int64_t end(int g) const { return max(first(g), min(offsets[g + 1], rows)); }
-};
+constexpr int kTile = kPlainTile;
 
 struct RowTile {
   int group;  // -1: there is no such tile
@@ -56,95 +48,39 @@ __device__ RowTile tile_of(const Groups& groups, int64_t index) {
   return tile;
 }
 
-// Writes zeros to rows of no group, and reports offsets that cannot be.
 template <class T>
-__global__ void clear_other_rows(Groups groups, int64_t n, T* y, FaultReport fault) {
-  const int64_t thread = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x,
-                stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t g = thread; g <= groups.count; g += stride) {
-    const int64_t at = groups.offsets[g];
-    if (at < 0 || at > groups.rows) fault(at, groups.rows + 1);
-    if (g > 0 && at < groups.offsets[g - 1]) fault(groups.offsets[g - 1], at + 1);
-  }
-  if (!y) return;  // the gradient's groups have results of their own
-  const int64_t head = groups.first(0) * n, tail = groups.first(groups.count) * n;
-  for (int64_t i = thread; i < head; i += stride) y[i] = T(0.0f);
-  for (int64_t i = tail + thread; i < groups.rows * n; i += stride) y[i] = T(0.0f);
-}
-
-// A matrix in memory: element (i, j) lies at i * row + j * column.
-template <class T>
-struct Matrix {
-  const T* data;
-  int64_t row, column;
-};
-
-// Computes a tile of C = A B with sums in the wide type: `m` rows and `n` columns at most, from row0 and column0 on.
-template <class T>
-__device__ void multiply_tile(const Matrix<T>& a, const Matrix<T>& b, T* c, int64_t ldc, int64_t m, int64_t n,
-                              int64_t k, int64_t row0, int64_t column0) {
-  using W = wide_t<T>;
-  __shared__ W tile_a[kDepth][kTile + 1], tile_b[kDepth][kTile + 1];
-  const int thread = threadIdx.x, ty = thread / kSide, tx = thread % kSide;
-  W sums[kEach][kEach] = {};
-  for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
-    for (int i = thread; i < kTile * kDepth; i += kSide * kSide) {
-      // Neighboring threads read neighboring addresses, whichever axis is contiguous.
-      const int row = a.row == 1 ? i % kTile : i / kDepth, ka = a.row == 1 ? i / kTile : i % kDepth;
-      tile_a[ka][row] =
-          row0 + row < m && k0 + ka < k ? widen(a.data[(row0 + row) * a.row + (k0 + ka) * a.column]) : W(0);
-      const int column = b.row == 1 ? i / kDepth : i % kTile, kb = b.row == 1 ? i % kDepth : i / kTile;
-      tile_b[kb][column] = column0 + column < n && k0 + kb < k
-                               ? widen(b.data[(k0 + kb) * b.row + (column0 + column) * b.column])
-                               : W(0);
-    }
-    __syncthreads();
-#pragma unroll
-    for (int p = 0; p < kDepth; ++p) {
-      W x[kEach], y[kEach];
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        x[i] = tile_a[p][ty + i * kSide];
-        y[i] = tile_b[p][tx + i * kSide];
-      }
-#pragma unroll
-      for (int i = 0; i < kEach; ++i)
-#pragma unroll
-        for (int j = 0; j < kEach; ++j) sums[i][j] += x[i] * y[j];
-    }
-    __syncthreads();
-  }
-#pragma unroll
-  for (int i = 0; i < kEach; ++i)
-#pragma unroll
-    for (int j = 0; j < kEach; ++j) {
-      const int64_t row = row0 + ty + i * kSide, column = column0 + tx + j * kSide;
-      if (row < m && column < n) c[row * ldc + column] = narrow<T>(sums[i][j]);
-    }
+__global__ void clear_rows_of_no_group(Groups groups, int64_t n, T* y, FaultReport fault) {
+  clear_other_rows(groups, n, y, fault);
 }
 
 // A block computes one tile of rows of one group, and kTile columns.
 template <class T>
-__global__ void __launch_bounds__(kSide* kSide)
+__global__ void __launch_bounds__(kPlainThreads)
     multiply_groups(Groups groups, int64_t n, int64_t k, bool transposed, const T* x, const T* weights,
                     T* y) {
   const int64_t across = (n + kTile - 1) / kTile;
   const RowTile tile = tile_of(groups, blockIdx.x / across);
   if (tile.group < 0) return;
-  const Matrix<T> a{x + tile.first * k, k, 1},
+  const PlainMatrix<T> a{x + tile.first * k, k, 1},
       b{weights + tile.group * n * k, transposed ? 1 : n, transposed ? k : 1};
-  multiply_tile<T>(a, b, y + tile.first * n, n, tile.end - tile.first, n, k, 0, blockIdx.x % across * kTile);
+  y += tile.first * n;
+  multiply_plain_tile<T>(
+      a, b, tile.end - tile.first, n, k, 0, blockIdx.x % across * kTile,
+      [&](int64_t row, int64_t column, wide_t<T> sum) { y[row * n + column] = narrow<T>(sum); });
 }
 
 // A block computes a tile of one group's gradient, over all rows of the group.
 template <class T>
-__global__ void __launch_bounds__(kSide* kSide)
+__global__ void __launch_bounds__(kPlainThreads)
     sum_groups(Groups groups, int64_t n, int64_t k, const T* a, const T* b, T* y) {
   const int64_t across = (k + kTile - 1) / kTile, down = (n + kTile - 1) / kTile;
   const int64_t g = blockIdx.x / (across * down);
   const int64_t first = groups.first(static_cast<int>(g)), rows = groups.end(static_cast<int>(g)) - first;
-  multiply_tile<T>({a + first * n, 1, n}, {b + first * k, k, 1}, y + g * n * k, k, n, k, rows,
-                   blockIdx.x / across % down * kTile, blockIdx.x % across * kTile);
+  y += g * n * k;
+  multiply_plain_tile<T>(
+      PlainMatrix<T>{a + first * n, 1, n}, PlainMatrix<T>{b + first * k, k, 1}, n, k, rows,
+      blockIdx.x / across % down * kTile, blockIdx.x % across * kTile,
+      [&](int64_t row, int64_t column, wide_t<T> sum) { y[row * k + column] = narrow<T>(sum); });
 }
 
 // --- few rows
@@ -237,36 +173,40 @@ __global__ void __launch_bounds__(kWarps* kLanes)
 
 template <class T>
 Groups start_groups(const KernelContext& c, const TensorView& offsets, int64_t rows, int64_t n, T* cleared) {
-  const Groups groups{offsets.as<const int64_t>(), static_cast<int>(offsets.numel() - 1), rows};
-  start(c, clear_other_rows<T>, 32, kThreads, 0, groups, n, cleared, launch_of(c).fault);
+  const Groups groups = groups_of(offsets, rows);
+  start(c, clear_rows_of_no_group<T>, 32, kThreads, 0, groups, n, cleared, launch_of(c).fault);
   return groups;
 }
 
 int64_t rows_of(const TensorView& x) { return x.dim(-1) == 0 ? 0 : x.numel() / x.dim(-1); }
 
-void run_tiles(const KernelContext& c) {
+}  // namespace
+
+void run_grouped_tiles(const KernelContext& c) {
   const int64_t n = c.output().dim(-1), k = c.input(0).dim(-1), rows = rows_of(c.output());
   const bool transposed = c.attributes<ops::GroupedMatmul>().transpose_weights;
   dispatch_float(c.output().dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Groups groups = start_groups(c, c.input(2), rows, n, c.output().as<T>());
     const int64_t tiles = std::min(rows, rows / kTile + groups.count);
-    start(c, multiply_groups<T>, tiles * blocks_for(n, kTile), kSide * kSide, 0, groups, n, k, transposed,
+    start(c, multiply_groups<T>, tiles * blocks_for(n, kTile), kPlainThreads, 0, groups, n, k, transposed,
           c.input(0).as<const T>(), c.input(1).as<const T>(), c.output().as<T>());
   });
 }
 
-void run_gradient(const KernelContext& c) {
+void run_grouped_gradient_tiles(const KernelContext& c) {
   const TensorView& y = c.output();
   const int64_t rows = std::max(rows_of(c.input(0)), rows_of(c.input(1)));
   dispatch_float(y.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Groups groups = start_groups<T>(c, c.input(2), rows, 0, nullptr);
     start(c, sum_groups<T>, y.dim(0) * blocks_for(y.dim(1), kTile) * blocks_for(y.dim(2), kTile),
-          kSide * kSide, 0, groups, y.dim(1), y.dim(2), c.input(0).as<const T>(), c.input(1).as<const T>(),
+          kPlainThreads, 0, groups, y.dim(1), y.dim(2), c.input(0).as<const T>(), c.input(1).as<const T>(),
           y.as<T>());
   });
 }
+
+namespace {
 
 std::optional<std::string> decline_quantized(const KernelQuery& query) {
   if (from_attributes<ops::GroupedMatmul>(query.attributes).is_quantized()) return "quantized weights";
@@ -294,7 +234,7 @@ void start_rows(const KernelContext& c) {
 }
 
 void run_rows(const KernelContext& c) {
-  if (!aligned_to_packs(c)) return run_tiles(c);
+  if (!aligned_to_packs(c)) return run_grouped_tiles(c);
   if (c.output().dtype == DType::bf16) return start_rows<__nv_bfloat16>(c);
   if (c.output().dtype == DType::f16) return start_rows<__half>(c);
   start_rows<float>(c);
@@ -328,15 +268,18 @@ void run_quantized_rows(const KernelContext& c) {
   start_quantized_rows<float>(c);
 }
 
-constexpr OpKernel kKernels[] = {
-    {"grouped_matmul", {.name = "gemv", .run = run_rows, .can_run = decline_rows}},
-    {"grouped_matmul",
-     {.name = "quantized_gemv", .run = run_quantized_rows, .can_run = decline_quantized_rows}},
-    {"grouped_matmul", {.name = "tiles", .run = run_tiles, .can_run = decline_quantized}},
-    {"grouped_matmul_grad", {.name = "tiles", .run = run_gradient}}};
-
 }  // namespace
 
-std::span<const OpKernel> grouped_matmul_kernels() { return kKernels; }
+std::span<const OpKernel> grouped_matmul_kernels() {
+  static const OpKernel kernels[] = {
+      {"grouped_matmul", {.name = "gemv", .run = run_rows, .can_run = decline_rows}},
+      {"grouped_matmul",
+       {.name = "quantized_gemv", .run = run_quantized_rows, .can_run = decline_quantized_rows}},
+      {"grouped_matmul", grouped_rows_implementation()},
+      {"grouped_matmul", {.name = "tiles", .run = run_grouped_tiles, .can_run = decline_quantized}},
+      {"grouped_matmul_grad", grouped_sums_implementation()},
+      {"grouped_matmul_grad", {.name = "tiles", .run = run_grouped_gradient_tiles}}};
+  return kernels;
+}
 
 }  // namespace genesis::cuda

@@ -1,0 +1,43 @@
+// Rows sorted by group, as the offsets of grouped_matmul describe them. Offsets stay on the device.
+#pragma once
+
+#include "backends/cuda/device/number.h"
+#include "backends/cuda/runtime/launch.h"
+
+namespace genesis::cuda {
+
+#ifdef __CUDACC__
+
+// The groups of a run. Offsets that cannot be are reported by clear_other_rows(), and cut to the rows that there are elsewhere.
+struct Groups {
+  const int64_t* offsets;
+  int count;
+  int64_t rows;
+
+  __device__ int64_t first(int g) const { return min(max(offsets[g], int64_t{0}), rows); }
+  __device__ int64_t end(int g) const { return max(first(g), min(offsets[g + 1], rows)); }
+};
+
+// Writes zeros to rows of no group, and reports offsets that cannot be. All threads of a grid call it.
+template <class T>
+__device__ void clear_other_rows(const Groups& groups, int64_t n, T* y, FaultReport fault) {
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x,
+                stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t g = thread; g <= groups.count; g += stride) {
+    const int64_t at = groups.offsets[g];
+    if (at < 0 || at > groups.rows) fault(at, groups.rows + 1);
+    if (g > 0 && at < groups.offsets[g - 1]) fault(groups.offsets[g - 1], at + 1);
+  }
+  if (!y) return;  // the gradient's groups have results of their own
+  const int64_t head = groups.first(0) * n, tail = groups.first(groups.count) * n;
+  for (int64_t i = thread; i < head; i += stride) y[i] = T(0.0f);
+  for (int64_t i = tail + thread; i < groups.rows * n; i += stride) y[i] = T(0.0f);
+}
+
+inline Groups groups_of(const TensorView& offsets, int64_t rows) {
+  return {offsets.as<const int64_t>(), static_cast<int>(offsets.numel() - 1), rows};
+}
+
+#endif
+
+}  // namespace genesis::cuda
