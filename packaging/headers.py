@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Installs the public headers, called by `meson install`: packaging/headers.py INCLUDE_DIR
 
-These are include/genesis/genesis.h and the headers that it includes, directly or not; all others stay internal. In the source tree
+These are include/genesis/genesis.h, the headers that it includes, directly or not, and genesis_c.h; all others stay internal. In the source tree
 headers include each other by top-level folder ("schema/core/tensor.h"). Such short names could collide with those of users of the
 library, so installed headers say <genesis/schema/core/tensor.h> and need only the folder that contains genesis/ in the include path.
 Meson itself installs the generated schema/version.h.
@@ -18,7 +18,7 @@ GENERATED = {'schema/version.h'}
 def public_headers(root):
     """Returns the text of each header by its path below genesis/."""
     headers = {}
-    waiting = [('genesis.h', root / 'include/genesis/genesis.h')]
+    waiting = [(name, root / 'include/genesis' / name) for name in ('genesis.h', 'genesis_c.h')]
     while waiting:
         name, path = waiting.pop()
         if name in headers or name in GENERATED:

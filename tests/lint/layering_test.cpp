@@ -20,6 +20,7 @@ const std::map<std::string, std::set<std::string>> kLayers = {
     {"backends", {"schema"}},
     {"executor", {"schema", "passes", "backends"}},
     {"models", {"schema", "builder", "passes", "backends", "executor"}},
+    {"bindings", {"schema", "builder", "passes", "backends", "executor", "models"}},
     {"tools", {"schema", "builder", "passes", "backends", "executor", "models"}},
 };
 
