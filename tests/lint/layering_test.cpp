@@ -189,6 +189,7 @@ const std::map<std::string, std::set<std::string>> kModules = {
     {"models/formats/hugging_face", {"models", "models/formats/hugging_face/quantized", "models/tokenizer"}},
     {"models/formats/hugging_face/quantized", {}},
     {"models/formats/onnx", {"models/formats"}},
+    {"models/formats/onnx/export", {"models/formats"}},
     {"models/formats/pt2", {"models/formats"}},
     {"models/generation", {}},
     {"models/tokenizer", {"models", "models/tokenizer/unicode", "models/tokenizer/words"}},

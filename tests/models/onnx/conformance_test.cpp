@@ -151,7 +151,7 @@ std::string run_data(const Case& test, const fs::path& data, bool& has_variants)
       given.emplace(content.is_sequence ? fmt::format("{}.{}", name, i) : name, content.tensors[i].tensor);
   Program program(test.file, test.folder, options_of(test, inputs), {.device = "cpu", .threads = 1});
   const Model& model = program.model_for(given);
-  std::erase_if(given, [&](const auto& one) {  // what the graph does not read
+  std::erase_if(given, [&](const auto& one) {  // the graph does not read it
     return !program.deciding().contains(one.first) && !has_input(model.entry("forward"), one.first);
   });
   const NamedTensors results = program.run(given);
