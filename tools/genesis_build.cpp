@@ -14,6 +14,7 @@
 #include "models/formats/onnx/import_settings.h"
 #include "models/formats/pt2/import.h"
 #include "models/jobs/output_files.h"
+#include "models/load_weights.h"
 #include "models/text/load_tokenizer.h"
 #include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
@@ -43,6 +44,7 @@ constexpr const char* kExamples = R"(Examples:
   genesis-build ~/Qwen2.5-0.5B-Instruct -o qwen.genesis
   genesis-build ~/Qwen2.5-0.5B-Instruct --link -o qwen.genesis
   genesis-build qwen2.5-0.5b-q4_k_m.gguf --set dtype=f32 -o qwen.genesis
+  genesis-build resnet50 --weights resnet50.safetensors -o resnet50.genesis
   genesis-build resnet.pt2 -o resnet.genesis
   genesis-build detector.onnx --set images.shape=1,3,640,640 -o detector.genesis
   genesis-build qwen2.5-7b-q8_0-00001-of-00003.gguf --tokenizer ~/Qwen2.5-7B-Instruct -o qwen.genesis
@@ -54,7 +56,7 @@ constexpr const char* kSettings =
     "INPUT.shape=1,3,640,640, or INPUT=2,3 for an input whose value decides sizes";
 
 struct Flags {
-  std::string name, output, tokenizer, pooling;
+  std::string name, output, tokenizer, pooling, weights;
   std::vector<std::string> settings, ignored;
   uint64_t seed = 0;
   bool list = false, quiet = false, link = false, widen = false, normalize = false;
@@ -227,6 +229,7 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
   auto model = is_imported(flags.name)
                    ? import_named(flags, settings, files)
                    : make_with_tokenizer(flags.name, settings, flags.seed, flags.tokenizer);
+  if (!flags.weights.empty()) models::load_weights(*model, flags.weights, flags.ignored);
   set_pooling(*model, flags);
   if (!flags.link) files.clear();
   leave_out_broken_settings(*model, flags.tokenizer.empty() ? flags.name : flags.tokenizer);
@@ -296,9 +299,9 @@ void build(const Flags& flags, const Command& app) {
        {imports, {"--seed"}, "with a folder or a file of weights, which are there"},
        {models::pt2::is_pt2_file(flags.name), {"--set"}, "with an exported program, which is what it is"},
        {is_program(flags.name), {"--ignore-extra"}, "with a program, which has no extra weights"},
-       {!imports,
-        {"--link", "--ignore-extra", "--widen"},
-        "with a model of the zoo, which has no files of weights yet"}});
+       {imports, {"--weights"}, "with a folder or a file of weights, which are there"},
+       {!imports && flags.weights.empty(), {"--ignore-extra"}, "with a model of the zoo, without --weights"},
+       {!imports, {"--link", "--widen"}, "with a model of the zoo, which has no files of weights yet"}});
   if (!imports) {
     check_is_no_other_file(flags.name);
     check_settings(flags);
@@ -334,8 +337,13 @@ int main(int argc, char** argv) {
             "file (the first, if there are several), a .pt2 file of torch.export, or an .onnx file");
         app.add_option("-o,--output", flags.output, "file to write");
         app.add_option("--set", flags.settings, kSettings)->take_all();
+        app.add_option("--weights", flags.weights,
+                       "for a model of the zoo: a .safetensors file whose tensors have the names of the "
+                       "model's weights, such "
+                       "as torchvision's model.state_dict()");
         app.add_option("--ignore-extra", flags.ignored,
-                       "for a folder or a GGUF file: leave out the weights with these names (* is any text, "
+                       "for a folder, a GGUF file or --weights: leave out the weights with these names (* is "
+                       "any text, "
                        "? any character) that the model does not have; may be given again")
             ->allow_extra_args(false);
         add_number(app, "--seed", flags.seed, "decides every initial value");

@@ -78,7 +78,11 @@ const ValueInfo* find_input(const Graph& graph, const std::string& name) {
 class InputMaker {
  public:
   InputMaker(const Graph& graph, const InputRequest& request)
-      : graph_(graph), request_(request), sizes_(request.sizes), bindings_(request.sizes) {}
+      : graph_(graph),
+        request_(request),
+        tensors_(request.given),
+        sizes_(request.sizes),
+        bindings_(request.sizes) {}
 
   MadeInputs make() {
     for (const std::string& input : request_.inputs) read(input);

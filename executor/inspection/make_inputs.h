@@ -13,8 +13,9 @@ namespace genesis {
 
 struct InputRequest {
   std::vector<std::string> inputs = {};
-  Bindings sizes = {};  // sizes of symbols that no file gives
-  uint64_t seed = 0;    // seed of random inputs
+  Bindings sizes = {};      // sizes of symbols that no file gives
+  uint64_t seed = 0;        // seed of random inputs
+  NamedTensors given = {};  // inputs that the caller has made
 };
 
 struct MadeInputs {

@@ -12,6 +12,7 @@
 #include "models/data/conversations.h"
 #include "models/data/token_corpus.h"
 #include "models/generation/vocabulary.h"
+#include "models/jobs/image_data.h"
 #include "models/text/load_tokenizer.h"
 #include "models/text/token_rows.h"
 #include "models/tokenizer/model_files.h"
@@ -201,7 +202,7 @@ TrainData conversation_data(const std::vector<std::string>& names, const Model& 
                                                          .fill_last = options.fill_last});
   if (!request.quiet) say_rows(*source);
   warn_of_padding(*source, model, entry, options.sequence_length);
-  return {std::move(source), nullptr};
+  return {.training = std::move(source)};
 }
 
 void check_no_settings(const TextSettings& settings, const char* why) {
@@ -224,20 +225,22 @@ std::string TextSettings::order() const { return holdout > 0 ? fmt::format(" --h
 
 TrainData open_train_data(const std::vector<std::string>& names, const Model& model,
                           const data::SourceOptions& options, const DataRequest& request) {
+  if (is_image_data(names)) return open_image_data(names[0], model, options, request);
+  if (!request.image.empty()) fail_setting("--image does nothing with data that are no pictures");
   if (const auto files = data::conversation_files(names); !files.empty()) {
     text::check_positions(model, options.sequence_length);
     return conversation_data(files, model, options, request);
   }
   if (names.empty() || !std::all_of(names.begin(), names.end(), is_text)) {
     check_no_settings(request.text, "with arrays");
-    return {data::open_source(names, options), nullptr};
+    return {.training = data::open_source(names, options)};
   }
   text::check_positions(model, options.sequence_length);
   warn_of_positions(model, options.sequence_length);
   if (const auto tokenizer = text::brought_tokenizer(model, request.file))
     return token_data(names, tokens_of(model, *tokenizer, request.file), rows_of(model), options, request);
   check_no_settings(request.text, "with a model that brings no tokenizer (genesis-build --tokenizer)");
-  return {data::open_source(data::without_folders(names), options), nullptr};
+  return {.training = data::open_source(data::without_folders(names), options)};
 }
 
 }  // namespace genesis::jobs

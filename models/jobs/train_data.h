@@ -1,7 +1,8 @@
 // Opens the data of a training: text (as tokens of the model's tokenizer, or as bytes without one), conversations (formatted by
-// the model's chat template), and arrays.
+// the model's chat template), pictures in folders of classes (image_data.h), and arrays.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,7 +25,8 @@ struct TextSettings {
 
 struct TrainData {
   std::unique_ptr<BatchSource> training;
-  std::unique_ptr<BatchSource> held_out;  // not shuffled; null if nothing is held out
+  std::unique_ptr<BatchSource> held_out = {};        // not shuffled; null if nothing is held out
+  std::map<std::string, std::string> metadata = {};  // for the model that is trained: how it reads such data
 };
 
 // The settings of opening the data, beside the settings of the batches.
@@ -32,6 +34,7 @@ struct DataRequest {
   std::string file;                  // name of the model's file, for messages
   std::string entry = "train_step";  // batches have the inputs of this entry point
   TextSettings text = {};
+  std::string image = {};    // how pictures are prepared (images::parse_image_settings)
   bool quiet = false;        // log no counts of tokens and samples, only warnings
   OnProgress progress = {};  // called while text is tokenized
 };
@@ -39,7 +42,7 @@ struct DataRequest {
 // Warns if texts have more `tokens` than the model was made for, as far as the model says so.
 void warn_of_positions(const Model& model, int64_t tokens);
 
-// Opens the data. `names` are files, NAME=FILE.npy, or folders of text or conversations. Throws SettingError for settings of text
+// Opens the data. `names` are files, NAME=FILE.npy, folders of text or conversations, or one folder of pictures. Throws SettingError for settings of text
 // that do nothing with such data, and Error for data that cannot be read, or has tokens that the model has no rows for.
 TrainData open_train_data(const std::vector<std::string>& names, const Model& model,
                           const data::SourceOptions& options, const DataRequest& request);

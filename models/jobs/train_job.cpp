@@ -140,13 +140,15 @@ void Training::open() {
 // Evaluation data is not shuffled, so that every evaluation sees the same samples.
 void Training::open_data() {
   data::SourceOptions options = source_options(job_, model_->entry("train_step"));
-  DataRequest request{.file = file_, .text = job_.text, .quiet = job_.quiet, .progress = job_.progress};
+  DataRequest request{
+      .file = file_, .text = job_.text, .image = job_.image, .quiet = job_.quiet, .progress = job_.progress};
   const auto open = [&](const std::vector<std::string>& names, const char* where) {
     return with_context([&] { return open_train_data(names, *model_, options, request); },
                         [&] { return where; });
   };
   TrainData data = open(job_.data, "in the data to train on");
   training_ = std::move(data.training), evaluation_ = std::move(data.held_out);
+  for (const auto& [key, value] : data.metadata) model_->metadata[key] = value;
   if (!job_.evaluation_data.empty()) {
     options.shuffle = false;
     options.fill_last = true;

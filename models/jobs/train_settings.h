@@ -14,11 +14,13 @@
 namespace genesis::jobs {
 
 struct TrainJob {
-  std::string model;              // a .genesis file, or a folder of checkpoints: its newest
-  std::vector<std::string> data;  // .txt, .jsonl, folders of them, .safetensors, NAME=FILE.npy
+  std::string model;  // a .genesis file, or a folder of checkpoints: its newest
+  std::vector<std::string>
+      data;  // .txt, .jsonl, folders of them, a folder of pictures, .safetensors, NAME=FILE.npy
   data::SourceOptions source =
       {};  // sizes and order of the batches; `batch_size` counts the samples of all ranks
   TextSettings text = {};
+  std::string image = {};  // how pictures are prepared, such as "min_area=0.5" (images::parse_image_settings)
 
   // Begins a new training with this step (passes::parse_train_options), or with these adapters. Without both, the training that
   // the file brings goes on.

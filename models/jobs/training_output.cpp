@@ -12,6 +12,7 @@
 #include "executor/training/checkpoint_shards.h"
 #include "executor/training/metrics_file.h"
 #include "models/corpus/text_files.h"
+#include "models/data/image_folder.h"
 #include "models/jobs/output_files.h"
 #include "schema/core/setting_error.h"
 #include "schema/file/format/hash.h"
@@ -28,7 +29,10 @@ namespace fs = std::filesystem;
 void check_is_not_data(const char* option, const std::string& output, const std::string& name) {
   std::error_code error;  // ignored: a file that is missing is not the same file
   std::vector<fs::path> files{fs::exists(name, error) ? name : name.substr(name.find('=') + 1)};
-  if (fs::is_directory(name, error)) files = corpus::text_files({name});
+  if (data::is_image_folder(name))
+    files.clear();  // an output with the name of a picture is refused by its ending
+  else if (fs::is_directory(name, error))
+    files = corpus::text_files({name});
   for (const fs::path& file : files) check_is_not_read(option, output, file, "of the data");
 }
 

@@ -151,7 +151,7 @@ TEST_F(BadInput, ModelsAndSettingsThatAreNotThere) {
   const auto build = [&](const Words& words) {
     return run_tool("genesis-build", words + Words{"-o", path("m.genesis")});
   };
-  expect_error(build({"resnet"}), {"'resnet'", "mlp, gpt2, qwen2, qwen3, llama"});
+  expect_error(build({"lenet"}), {"'lenet'", "mlp, gpt2, qwen2, qwen3, llama"});
   expect_usage_error(build({"mlp", "--set", "depth=3"}), {"'depth'", "num_hidden_layers"});
   expect_usage_error(build({"mlp", "--set", "num_classes=few"}), {"num_classes=few", "integer"});
   expect_usage_error(build({"mlp", "--set", "num_classes=-1"}), {"num_classes", "positive"});

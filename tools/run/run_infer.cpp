@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "models/formats/onnx/program.h"
+#include "models/images/image_input.h"
 #include "schema/file/io/file_ending.h"
 #include "schema/file/reader.h"
 #include "schema/messages/log.h"
@@ -17,9 +18,10 @@ namespace genesis::tools {
 namespace {
 
 constexpr int64_t kValuesInText = 6, kValuesInJson = 1000;
+constexpr size_t kBestClasses = 5;
 
 struct InferFlags {
-  std::string file, entry = "forward", output;
+  std::string file, entry = "forward", output, labels;
   int64_t max_values = -1;  // -1: kValuesInJson or kValuesInText
   InputFlags inputs;
   RunFlags run;
@@ -32,6 +34,54 @@ std::string preview(const Tensor& tensor, int64_t most) {
   std::string text;
   for (size_t i = 0; i < shown; ++i) text += fmt::format(" {:.6g}", values[i]);
   return text + (values.size() > shown ? fmt::format(" ... and {} more", values.size() - shown) : "");
+}
+
+// The most probable classes of each picture, by output: for outputs [pictures, classes] of real numbers.
+using BestClasses = std::map<std::string, std::vector<std::vector<images::ClassScore>>>;
+
+BestClasses classes_of(const NamedTensors& outputs) {
+  BestClasses best;
+  for (const auto& [name, tensor] : outputs) {
+    if (tensor.rank() != 2 || !is_float(tensor.dtype()) || tensor.size(1) < 2) continue;
+    const std::vector<double> scores = tensor.to_doubles();
+    for (auto row = scores.begin(); row != scores.end(); row += tensor.size(1))
+      best[name].push_back(images::best_classes({row, row + tensor.size(1)}, kBestClasses));
+  }
+  return best;
+}
+
+// Names a class by the labels of --labels or of the model.
+class Labels {
+ public:
+  Labels(const Model& model, const std::string& file)
+      : names_(file.empty() ? images::labels_of(model) : images::read_labels(file)) {}
+  std::string name(int64_t index) const {
+    return index < std::ssize(names_) ? names_[static_cast<size_t>(index)] : fmt::format("class {}", index);
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+nlohmann::ordered_json classes_json(const BestClasses& best, const Labels& labels) {
+  nlohmann::ordered_json json;
+  for (const auto& [output, rows] : best)
+    for (const auto& row : rows) {
+      auto list = nlohmann::ordered_json::array();
+      for (const auto& [index, probability] : row)
+        list.push_back({{"class", index}, {"label", labels.name(index)}, {"probability", probability}});
+      json[output].push_back(list);
+    }
+  return json;
+}
+
+void print_classes(const BestClasses& best, const Labels& labels) {
+  for (const auto& [output, rows] : best)
+    for (const auto& row : rows) {
+      std::cout << printable(output) << ":\n";
+      for (const auto& [index, probability] : row)
+        std::cout << fmt::format("  {:5.1f}%  {}\n", 100 * probability, printable(labels.name(index)));
+    }
 }
 
 void check_output(const std::string& path) {
@@ -82,10 +132,14 @@ void infer(const InferFlags& flags) {
   if (flags.out.json)
     for (const auto& [name, tensor] : outputs)
       json["outputs"][name] = tensor_json(tensor, most(kValuesInJson));
+  const BestClasses best = flags.inputs.names_picture() ? classes_of(outputs) : BestClasses();
+  const Labels labels(*model, flags.labels);
+  if (!best.empty()) json["classes"] = classes_json(best, labels);
   flags.out.print(json, [&] {
     for (const auto& [name, tensor] : outputs)
       std::cout << printable(name) << ": " << tensor.type().to_string()
                 << preview(tensor, most(kValuesInText)) << "\n";
+    print_classes(best, labels);
   });
   for (const std::string& name : ran.invented)  // a reader of the results must know of made-up inputs
     log_warning("input '{}' was not given and is {}: give it with --input {}=FILE", name,
@@ -104,6 +158,9 @@ void add_infer(Command& app) {
              "elements of each output to print at most; the JSON says how many are left out",
              at_least<int64_t>(0))
       ->default_str(fmt::format("{}, with --json {}", kValuesInText, kValuesInJson));
+  command->add_option("--labels", flags->labels,
+                      "names of the classes, one a line, for the most probable classes of pictures; default: "
+                      "the model's own");
   flags->inputs.add_to(*command);
   flags->run.add_to(*command);
   flags->run.memory.add_to(*command);
@@ -111,6 +168,7 @@ void add_infer(Command& app) {
   command->footer(
       "Examples:\n  genesis-run infer mlp.genesis --entry forward --input x=x.npy -o y.npy\n"
       "  genesis-run infer resize.onnx --input x=x.npy --input sizes=sizes.npy   # runs the file as it is\n"
+      "  genesis-run infer resnet50.genesis --input x=photo.jpg\n"
       "With --json each output has its dtype, shape, values in row-major order and the number of values "
       "left\n"
       "out. Values that are no numbers in JSON are the strings \"NaN\", \"Infinity\" and \"-Infinity\".");

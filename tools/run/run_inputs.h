@@ -11,10 +11,12 @@ namespace genesis::tools {
 
 struct InputFlags {
   std::vector<std::string> inputs, sizes;
+  std::string image;  // how pictures are prepared
   uint64_t seed = 0;
   const Option* seed_option = nullptr;
 
   void add_to(Command& app);
+  bool names_picture() const;  // some input is read from a JPEG or PNG file
   // Returns all inputs. Those that were not given are added to `invented`. On several ranks --size means the size over all
   // ranks, and each makes its shard; a file holds one rank's input.
   NamedTensors make(const Graph& graph, const Mesh& mesh = {},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "executor/inputs.h"
+#include "models/data/image_folder.h"
 #include "schema/core/parse_number.h"
 #include "schema/file/io/file_ending.h"
 #include "tools/common/numbers.h"
@@ -49,7 +50,9 @@ void TrainFlags::add_data(Command& command) {
       ->required();
   command
       .add_option("--data", job.data,
-                  "FILE.txt, FILE.jsonl (or .ndjson), a folder of them, FILE.safetensors or NAME=FILE.npy; "
+                  "FILE.txt, FILE.jsonl (or .ndjson), a folder of them, a folder of pictures with a folder "
+                  "for each class, "
+                  "FILE.safetensors or NAME=FILE.npy; "
                   "may be given again")
       ->required()
       ->take_all();
@@ -62,6 +65,10 @@ void TrainFlags::add_data(Command& command) {
              at_least<int64_t>(1));
   add_number(command, "--seq", job.source.sequence_length, "tokens per sample, for text",
              at_least<int64_t>(1));
+  command.add_option(
+      "--image", job.image,
+      "how pictures are prepared, as KEY=VALUE,...: size, resize, fit, filter, mean, std, and for training "
+      "augment=off, min_area, flip (docs/pictures.md)");
   add_number(command, "--seed", job.source.seed, "seed of the order of the data");
   command.add_flag("!--no-shuffle", job.source.shuffle, "take the data in its own order");
 }
@@ -72,8 +79,9 @@ void TrainFlags::add_text(Command& command) {
   };
   command.add_option("--holdout", read, "share of the documents that is not trained on, such as 1%")
       ->type_name("SHARE");
-  command.add_flag("--skip-bad", job.text.skip_bad,
-                   "leave out lines of .jsonl files that hold no text, and count them");
+  command.add_flag(
+      "--skip-bad", job.text.skip_bad,
+      "leave out lines of .jsonl files that hold no text, and pictures that cannot be read, and count them");
   command.add_option("--token-cache", job.text.token_cache,
                      "folder where text is kept as tokens; ~/.cache/genesis/tokens when not given");
 }
@@ -141,12 +149,13 @@ void TrainFlags::check_useful(const Command& command, const Model& model) const 
   const bool tokens = has_input(model.entry("train_step"), "tokens");
   const auto is_array = [&](const std::string& file) {
     const std::string ending = file_ending(file);
-    return ending == ".npy" || ending == ".safetensors" || (!tokens && is_json_lines(file));
+    return ending == ".npy" || ending == ".safetensors" || (!tokens && is_json_lines(file)) ||
+           data::is_image_folder(file);
   };
   check_rules(command,
               {{std::ranges::all_of(job.data, is_array),
                 {"--seq"},
-                "with arrays, whose shape says how long a sample is"},
+                "with arrays and pictures, whose shape says how long a sample is"},
                {!job.source.shuffle, {"--seed"}, "with --no-shuffle"},
                {!job.evaluates(),
                 {"--eval-every", "--eval-batches", "--patience"},
