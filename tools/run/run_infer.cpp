@@ -91,6 +91,7 @@ void check_output(const std::string& path) {
 }
 
 struct Ran {
+  std::shared_ptr<const Model> model;  // of an ONNX file: its signature
   NamedTensors inputs, outputs;
   std::vector<std::string> invented;  // names of the inputs that were not given
 };
@@ -101,7 +102,7 @@ Ran run_model(const InferFlags& flags) {
   const SessionOptions options = flags.run.session_options();
   flags.run.memory.check_limits_one_of({flags.entry}, *model);
   Session session(model, options);
-  Ran ran;
+  Ran ran{.model = model};
   ran.inputs = flags.inputs.make(model->entry(flags.entry), {}, &ran.invented);
   with_nonfinite_page(flags.run, file, session, [&] { ran.outputs = session.run(flags.entry, ran.inputs); });
   return ran;
@@ -112,7 +113,7 @@ Ran run_onnx(const InferFlags& flags) {
   const auto run = [&] {
     OnnxFile file = read_onnx(flags.file);
     const auto signature = models::onnx::signature_of(file);
-    Ran ran;
+    Ran ran{.model = signature};
     ran.inputs = flags.inputs.make(signature->entry(flags.entry), {}, &ran.invented);
     models::onnx::Program program(std::move(file), std::filesystem::absolute(flags.file).parent_path(), {},
                                   flags.run.session_options());
@@ -133,7 +134,7 @@ void infer(const InferFlags& flags) {
     for (const auto& [name, tensor] : outputs)
       json["outputs"][name] = tensor_json(tensor, most(kValuesInJson));
   const BestClasses best = flags.inputs.names_picture() ? classes_of(outputs) : BestClasses();
-  const Labels labels(*model, flags.labels);
+  const Labels labels(*ran.model, flags.labels);
   if (!best.empty()) json["classes"] = classes_json(best, labels);
   flags.out.print(json, [&] {
     for (const auto& [name, tensor] : outputs)
