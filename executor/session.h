@@ -29,6 +29,7 @@
 
 namespace genesis {
 
+class CachePages;
 class StateSnapshot;
 struct StateDictReport;
 
@@ -94,6 +95,7 @@ class Session {
   void grow_cache(int64_t positions);
 
  private:
+  friend class CachePages;
   friend class Inspector;
   friend NamedTensors state_dict(const Session& session);
   friend std::unique_ptr<Model> with_values(const Session& session);

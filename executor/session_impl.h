@@ -1,6 +1,6 @@
 // Session::Impl holds a session's model and device, its memory, the entry points compiled so far, and the runs under way. Session
-// (session_calls.cpp) and Inspector (inspector.cpp) are its interfaces, and snapshot.cpp copies its states; no other file
-// includes this one.
+// (session_calls.cpp), Inspector (inspector.cpp) and CachePages (cache_pages.cpp) are its interfaces, and snapshot.cpp copies its
+// states; no other file includes this one.
 #pragma once
 
 #include <atomic>

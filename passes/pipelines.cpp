@@ -94,6 +94,7 @@ constexpr Pass kInference[] = {
     {"widen_sums", "after fuse_linear and fuse_norms, whose nodes it recognizes; before fuse_addend, which takes the sums", widen_sums, has<ops::RmsNorm, ops::LayerNorm>},
     {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},
     {"fuse_cached_attention", "before pack_attention, whose packed operands it does not recognize", fuse_cached_attention, has<ops::Attention>},
+    {"update_rows", "after fuse_cached_attention, whose updates of all rows it leaves alone", update_rows, has<ops::DynamicSlice>},
     {"one_row_starts", "after fuse_cached_attention, which compares starts", one_row_starts, has<ops::CachedAttention, ops::DynamicUpdateSlice>},
     {"pack_attention", "after simplify: it recognizes one layout only", pack_attention, has<ops::Attention>},
     {"merge_linear", "after the passes that change single layers: layers that differ only in weights become one step", merge_linear, has<ops::Linear>},

@@ -23,6 +23,17 @@ TokenLogprob logprob_of(const NamedTensors& outputs, size_t row, int64_t token, 
 
 }  // namespace
 
+std::exception_ptr error_of_row(const std::exception_ptr& error, const Row& row) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& of_step) {
+    Error own(of_step.message());
+    own.add_context(fmt::format("this text has such logits behind its first {} tokens",
+                                row.goes_on() ? row.text->size() : row.text->cached + 1));
+    return std::make_exception_ptr(own);
+  }
+}
+
 bool Decoding::goes_on() const { return std::ranges::any_of(rows_, &Row::goes_on); }
 
 SamplingFeatures Decoding::features() const {
@@ -47,7 +58,7 @@ std::vector<SamplingRow> Decoding::sampling_rows() const {
     const bool goes_on = row.goes_on(), is_reading = row.is_reading();
     each.position = goes_on      ? text.size() - 1
                     : is_reading ? text.cached
-                                 : std::max<int64_t>(text.cached - 1, 0);
+                                 : std::max<int64_t>(idles_at_begin_ ? 0 : text.cached - 1, 0);
     if (goes_on || is_reading || text.cached > 0)
       each.token = text.tokens[static_cast<size_t>(each.position)];
     if (!goes_on) continue;

@@ -15,6 +15,9 @@
 
 namespace genesis::generation {
 
+// Returns the error of a step, for the row whose logits made the step fail.
+std::exception_ptr error_of_row(const std::exception_ptr& error, const Row& row);
+
 class Decoding {
  public:
   // An optional step before those of decode_and_sample, for a cache with one row.
@@ -23,14 +26,16 @@ class Decoding {
     NamedTensors inputs;
   };
 
-  // With `runs_ahead`, a step is started before the tokens of the previous one are read. `speculation` chooses several tokens in
-  // a step; null: each step chooses one.
-  Decoding(Session& session, std::vector<Row>& rows, int64_t vocabulary, bool runs_ahead,
+  // With `runs_ahead`, a step is started before the tokens of the previous one are read. With `idles_at_begin`, rows without a
+  // request read the first token of their text again and not the last one, so that steps do not read their caches; the last bits
+  // of what the cache holds of that token may change. `speculation` chooses several tokens in a step; null: each step chooses one.
+  Decoding(Session& session, std::vector<Row>& rows, int64_t vocabulary, bool runs_ahead, bool idles_at_begin,
            std::unique_ptr<Speculation> speculation = {})
       : session_(session),
         rows_(rows),
         vocabulary_(vocabulary),
         runs_ahead_(runs_ahead),
+        idles_at_begin_(idles_at_begin),
         speculation_(std::move(speculation)) {}
   ~Decoding() { forget(); }
   Decoding(const Decoding&) = delete;
@@ -73,7 +78,7 @@ class Decoding {
   Session& session_;
   std::vector<Row>& rows_;
   const int64_t vocabulary_;
-  const bool runs_ahead_;
+  const bool runs_ahead_, idles_at_begin_;
   const std::unique_ptr<Speculation> speculation_;
   bool has_old_positions_ = false, has_old_bias_ = false;  // states that the next step of decode_ needs anew
   First first_;

@@ -5,10 +5,12 @@
 #include <deque>
 #include <set>
 
+#include "executor/generation/cache_budget.h"
 #include "executor/generation/cache_rows.h"
 #include "executor/generation/decoding.h"
 #include "executor/generation/entry_points.h"
 #include "executor/generation/inbox.h"
+#include "executor/generation/one_step.h"
 #include "executor/generation/prefixes.h"
 #include "executor/generation/prompt_reader.h"
 #include "executor/generation/shared_prompts.h"
@@ -22,42 +24,15 @@ size_t checked_rows(const Model& model) {
   return static_cast<size_t>(rows_of_cache(model));
 }
 
-PromptReader::Limits checked_limits(const EngineOptions& options, const Model& model) {
+PromptReader::Limits checked_limits(const EngineOptions& options, const Session& session) {
   if (options.prefill_chunk < 1 || !std::has_single_bit(static_cast<uint64_t>(options.prefill_chunk)))
     fail("a prefill chunk of {} tokens: expected a power of two", options.prefill_chunk);
   if (options.step_tokens < 1)
     fail("step_tokens is {}: a step must be able to read a token", options.step_tokens);
   const uint64_t least = static_cast<uint64_t>(std::min(options.prefill_chunk, options.step_tokens));
-  return {static_cast<int64_t>(std::bit_floor(least)), positions_of_cache(model)};
+  return {static_cast<int64_t>(std::bit_floor(least)), positions_of_cache(session.model()),
+          options.reproducible || !session.is_asynchronous()};
 }
-
-// Returns the error of a step, for the row whose logits made the step fail.
-std::exception_ptr error_of_row(const std::exception_ptr& error, const Row& row) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error& of_step) {
-    Error own(of_step.message());
-    own.add_context(fmt::format("this text has such logits behind its first {} tokens",
-                                row.goes_on() ? row.text->size() : row.text->cached + 1));
-    return std::make_exception_ptr(own);
-  }
-}
-
-// Marks the engine as busy during a step.
-class OneStep {
- public:
-  explicit OneStep(bool& busy) : busy_(busy) {
-    if (busy)
-      fail("a callback has called step() or clear() of its engine: call them when step() has returned");
-    busy = true;
-  }
-  ~OneStep() { busy_ = false; }
-  OneStep(const OneStep&) = delete;
-  OneStep& operator=(const OneStep&) = delete;
-
- private:
-  bool& busy_;
-};
 
 }  // namespace
 
@@ -67,12 +42,14 @@ class Engine::Impl {
       : session_(session),
         options_(options),
         rows_(checked_rows(session.model()), options.reuse_prefixes),
-        limits_(checked_limits(options, session.model())),
+        limits_(checked_limits(options, session)),
         takes_text_length_(takes_text_length(session.model())),
         vocabulary_(vocabulary_of(session.model().entry("decode"), 2)),
+        budget_(session, rows_.all().size(), limits_.capacity, options.cache_bytes),
         runs_ahead_(!options.drafts.drafter && options.run_ahead.value_or(session.is_asynchronous())),
-        decoding_(session, rows_.all(), vocabulary_, runs_ahead_, make_speculation()) {
-    session.reset_states(StateRole::kCache);
+        decoding_(session, rows_.all(), vocabulary_, runs_ahead_, !limits_.by_length_alone,
+                  make_speculation()) {
+    if (!budget_.is_limited()) session.reset_states(StateRole::kCache);
   }
 
   void check(const std::vector<int64_t>& prompt, const SamplingOptions& options, int64_t behind) const;
@@ -97,6 +74,8 @@ class Engine::Impl {
     if (!std::ranges::all_of(rows_.all(), [](const Row& row) { return row.task == nullptr; }))
       fail("the cache cannot grow to {} positions while requests have rows of it: wait for their results",
            positions);
+    if (budget_.is_limited())
+      fail("the cache cannot grow to {} positions: EngineOptions::cache_bytes limits it", positions);
     decoding_.forget();
     session_.grow_cache(positions);
     limits_.capacity = positions_of_cache(session_.model());
@@ -125,12 +104,15 @@ class Engine::Impl {
   bool has_free() const {
     return std::ranges::any_of(rows_.all(), [](const Row& row) { return row.task == nullptr; });
   }
-  bool can_begin(const Submission& submission) {
+  bool has_row(const Submission& submission) {
     return rows_.find_free(submission.request.conversation) != nullptr;
   }
   bool can_admit() {
-    return has_free() && std::ranges::any_of(queue_, [&](const auto& waiting) { return can_begin(waiting); });
+    if (!has_free()) return false;
+    const auto first = std::ranges::find_if(queue_, [&](const auto& waiting) { return has_row(waiting); });
+    return first != queue_.end() && budget_.has_room(rows_.all(), positions_of(first->request));
   }
+  int64_t positions_of(const Request& request) const;
   void admit();
   void start_task(Submission submission);
   void end(Submission submission, FinishReason reason, std::exception_ptr error = {});
@@ -145,6 +127,10 @@ class Engine::Impl {
   void fail_rows(const std::vector<size_t>& rows, const std::exception_ptr& error);
   void recover(const std::exception_ptr& error);
   bool fail_rows_of_nan(const std::exception_ptr& error);
+  void release(Row& row) {
+    rows_.release(row);
+    budget_.release(row, static_cast<size_t>(&row - rows_.all().data()));
+  }
   void deliver();
   template <class Body>
   void attempt(const Body& body) {
@@ -161,6 +147,7 @@ class Engine::Impl {
   PromptReader::Limits limits_;
   const bool takes_text_length_;
   const int64_t vocabulary_;
+  CacheBudget budget_;
   const bool runs_ahead_;
   Decoding decoding_;
   Inbox inbox_;
@@ -212,13 +199,25 @@ void Engine::Impl::end(Submission submission, FinishReason reason, std::exceptio
   ended_.push_back({std::move(result), std::move(submission.request.on_result)});
 }
 
-// Gives free rows to queued requests. A request that waits for its conversation does not hold up others.
+// Returns the positions of the cache that a request can need: those of its text, of a draft, and of a step that has started when it
+// ends.
+int64_t Engine::Impl::positions_of(const Request& request) const {
+  if (rows_.all().size() == 1) return capacity();  // chunks of the only row write their padding
+  const bool continues = request.conversation != 0 && rows_.is_open(request.conversation);
+  const int64_t behind = continues ? rows_.text(request.conversation).size() : 0;
+  const int64_t text = behind + std::ssize(request.prompt);
+  return text + std::clamp<int64_t>(request.options.max_tokens + kMaxVerified, 0, capacity() - text);
+}
+
+// Gives free rows to queued requests. A request that waits for its conversation does not hold up others; one that waits for memory
+// does, so that short requests cannot keep a long one waiting.
 void Engine::Impl::admit() {
   for (auto at = queue_.begin(); at != queue_.end() && has_free();) {
-    if (!can_begin(*at)) {
+    if (!has_row(*at)) {
       ++at;
       continue;
     }
+    if (!budget_.has_room(rows_.all(), positions_of(at->request))) return;
     start_task(std::move(*at));
     at = queue_.erase(at);
   }
@@ -232,8 +231,9 @@ void Engine::Impl::start_task(Submission submission) {
   } catch (const Error&) {
     return end(std::move(submission), FinishReason::kFailed, std::current_exception());
   }
-  const int64_t unit = session_.is_asynchronous() ? 1 : limits_.chunk;
-  Row& row = give_row(session_, rows_, request, options_.reuse_prefixes && !takes_text_length_ ? unit : 0);
+  const int64_t unit = limits_.by_length_alone ? limits_.chunk : 1;
+  Row& row = give_row(session_, rows_, budget_, request, positions_of(request),
+                      options_.reuse_prefixes && !takes_text_length_ ? unit : 0);
   Text& text = *row.text;
   text.tokens.insert(text.tokens.end(), request.prompt.begin(), request.prompt.end());
   text.cached = std::min(text.cached, text.size() - 1);  // the last token is read again, at least
@@ -266,7 +266,7 @@ void Engine::Impl::read_prompts() {
 
 void Engine::Impl::copy_prompts_of(const std::vector<size_t>& waiting) {
   try {
-    for (const size_t r : copy_prompts(session_, rows_.all(), waiting)) {
+    for (const size_t r : copy_prompts(budget_, rows_.all(), waiting)) {
       rows_.all()[r].task->prompt_is_read();
       must_begin_ |= rows_.all()[r].goes_on();
     }
@@ -281,7 +281,7 @@ Decoding::First Engine::Impl::read_chunks(const std::vector<size_t>& reading) {
   try {
     for (const auto& [entry, size] : reader.plans())
       compile(entry, {{"seq", size}}, *rows_.all()[reading[0]].task);
-    reader.fill_cache(options_.step_tokens);
+    reader.fill_cache(options_.step_tokens, [&](size_t row) { budget_.trim(row); });
   } catch (const Error&) {
     fail_rows(reader.rows_of_next_chunk(), std::current_exception());
     return {};
@@ -371,7 +371,7 @@ void Engine::Impl::deliver() {
   for (Row& row : rows_.all()) {
     if (!row.task || !row.task->is_done()) continue;
     ended_.push_back({row.task->take_result(), row.task->take_on_result(), row.task->polled()});
-    rows_.release(row);
+    release(row);
   }
   while (!ended_.empty()) {
     Ended ended = std::move(ended_.front());
@@ -403,7 +403,7 @@ void Engine::Impl::clear() {
   const OneStep one(busy_);
   decoding_.forget();
   for (Row& row : rows_.all())
-    if (row.task) rows_.release(row);
+    if (row.task) release(row);
   inbox_.take();
   queue_.clear();
   ended_.clear();
@@ -413,7 +413,8 @@ void Engine::Impl::clear() {
 Load Engine::Impl::load() const {
   Load load = {.queued = std::ssize(queue_) + inbox_.requests(),
                .finished = std::ssize(finished_),
-               .conversations = rows_.conversations()};
+               .conversations = rows_.conversations(),
+               .cache_bytes = budget_.used()};
   for (const Row& row : rows_.all()) {
     load.reading += row.is_reading();
     load.decoding += row.goes_on();

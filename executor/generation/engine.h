@@ -54,6 +54,12 @@ struct EngineOptions {
   // A request without a conversation takes over what the cache still holds of an earlier or present text that begins as its prompt
   // does (executor/generation/prefixes.h). Its text is the same; on a GPU up to rounding.
   bool reuse_prefixes = false;
+  // On a GPU: texts know nothing of their neighbors there either, for the same number of rows and the same prefill_chunk. Prompts are
+  // read as on the CPU, one by one in chunks that depend on their length alone; steps compute all rows anyway.
+  bool reproducible = false;
+  // Memory that the rows of the cache share, in bytes. A request waits until what its prompt and `max_tokens` can need is free.
+  // Needs a cache with pages (executor/cache_pages.h). 0: every row has memory for its longest text.
+  int64_t cache_bytes = 0;
 };
 
 // The news of a request since it was polled last.
@@ -68,6 +74,7 @@ struct Load {
           decoding = 0;  // waiting for a row, with a row whose prompt is read, choosing tokens
   int64_t finished = 0;  // results that wait for poll()
   int64_t conversations = 0;
+  int64_t cache_bytes = 0;  // memory that rows have now; 0 without EngineOptions::cache_bytes
 };
 
 class Engine {

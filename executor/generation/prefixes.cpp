@@ -32,10 +32,9 @@ std::optional<Prefix> longest_prefix(const std::vector<Row>& rows, std::span<con
 namespace {
 
 // A prefix that cannot be copied is read.
-void copy_prefix(Session& session, size_t from, size_t to, Text& text, int64_t tokens) {
+void copy_prefix(CacheBudget& budget, size_t from, size_t to, Text& text, int64_t tokens) {
   try {
-    session.run(kCopyRow, {{"from", Tensor::scalar<int64_t>(static_cast<int64_t>(from))},
-                           {"to", Tensor::scalar<int64_t>(static_cast<int64_t>(to))}});
+    budget.copy(from, to, tokens);
     text.cached = text.shareable = tokens;
   } catch (const Error&) {
   }
@@ -43,25 +42,31 @@ void copy_prefix(Session& session, size_t from, size_t to, Text& text, int64_t t
 
 }  // namespace
 
-Row& give_row(Session& session, CacheRows& rows, const Request& request, int64_t unit) {
+Row& give_row(const Session& session, CacheRows& rows, CacheBudget& budget, const Request& request,
+              int64_t positions, int64_t unit) {
+  const auto index = [&](const Row& row) { return static_cast<size_t>(&row - rows.all().data()); };
   Row* row = rows.find_free(request.conversation);
   std::optional<Prefix> prefix;
   if (unit > 0 && request.conversation == 0) prefix = longest_prefix(rows.all(), request.prompt, unit);
   if (!prefix) {
+    budget.make_room(rows, index(*row), index(*row), positions);
     rows.assign(*row, request.conversation);
+    budget.set(index(*row), positions);
     return *row;
   }
   Row& holder = rows.all()[prefix->row];
-  const bool may_copy = session.model().find_entry(kCopyRow) != nullptr;
+  const bool may_copy =
+      session.model().find_entry(kCopyRow) && budget.has_room_beside(rows.all(), prefix->row, positions);
   // A text of which much would be lost stays where it is.
   const bool takes_holder = !holder.task && (2 * prefix->tokens >= holder.text->shareable || !may_copy);
   if (takes_holder) row = &holder;
+  budget.make_room(rows, index(*row), prefix->row, positions);
   rows.assign(*row, 0);
+  budget.set(index(*row), positions);
   if (takes_holder)
     row->text->cached = row->text->shareable = prefix->tokens;
   else if (may_copy)
-    copy_prefix(session, prefix->row, static_cast<size_t>(row - rows.all().data()), *row->text,
-                prefix->tokens);
+    copy_prefix(budget, prefix->row, index(*row), *row->text, prefix->tokens);
   return *row;
 }
 

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "executor/generation/cache_budget.h"
 #include "executor/generation/cache_rows.h"
 #include "executor/session.h"
 
@@ -31,8 +32,10 @@ struct Prefix {
 std::optional<Prefix> longest_prefix(const std::vector<Row>& rows, std::span<const int64_t> prompt,
                                      int64_t unit);
 
-// Gives a free row to a request, which must be possible (CacheRows::find_free): that of its conversation, or one whose cache holds
-// a beginning of the prompt, possibly copied from another row. Text::cached says how much. `unit` 0: a row without a text.
-Row& give_row(Session& session, CacheRows& rows, const Request& request, int64_t unit);
+// Gives a free row with memory for `positions` positions to a request, which must be possible (CacheRows::find_free,
+// CacheBudget::has_room): that of its conversation, or one whose cache holds a beginning of the prompt, possibly copied from another
+// row. Text::cached says how much. `unit` 0: a row without a text.
+Row& give_row(const Session& session, CacheRows& rows, CacheBudget& budget, const Request& request,
+              int64_t positions, int64_t unit);
 
 }  // namespace genesis::generation

@@ -31,12 +31,8 @@ ChunkSize next_chunk(int64_t unread, int64_t read, int64_t room, const ChunkLimi
 
 PromptReader::PromptReader(Session& session, std::vector<Row>& rows, std::vector<size_t> reading,
                            const Limits& limits)
-    : session_(session),
-      rows_(rows),
-      reading_(std::move(reading)),
-      limits_(limits),
-      by_length_alone_(!session.is_asynchronous()) {
-  if (by_length_alone_)
+    : session_(session), rows_(rows), reading_(std::move(reading)), limits_(limits) {
+  if (limits_.by_length_alone)
     cut_by_length_alone();
   else
     cut_for_speed();
@@ -106,7 +102,7 @@ std::vector<PromptReader::Chunk> PromptReader::cut(const char* entry, const std:
     const int64_t before = rows.size() == 1 ? read[0].at : 0;
     // With several rows, padding is not written to the cache; still no chunk may be longer than the cache.
     const int64_t room = limits_.capacity - (rows_.size() == 1 ? before : 0);
-    const auto [size, repeated] = next_chunk(longest, before, room, {most, by_length_alone_});
+    const auto [size, repeated] = next_chunk(longest, before, room, {most, limits_.by_length_alone});
     for (size_t i = 0; i < rows.size(); ++i) {
       read[i].at -= repeated;
       read[i].count = std::min(size, unread(i));
@@ -130,7 +126,7 @@ std::vector<std::pair<std::string, int64_t>> PromptReader::plans() const {
   return plans;
 }
 
-void PromptReader::fill_cache(int64_t budget) {
+void PromptReader::fill_cache(int64_t budget, const std::function<void(size_t row)>& on_read) {
   for (; next_ < chunks_.size() && chunks_[next_].entry != sampling_entry_; ++next_) {
     const Chunk& chunk = chunks_[next_];
     const int64_t cost = chunk.size * std::ssize(chunk.rows);
@@ -142,7 +138,8 @@ void PromptReader::fill_cache(int64_t budget) {
         Text& text = *rows_[chunk.rows[i]].text;
         text.cached = part.at + part.count;
         text.shareable =
-            shareable_after(text.shareable, part.at, part.count, by_length_alone_ ? limits_.chunk : 1);
+            shareable_after(text.shareable, part.at, part.count, limits_.by_length_alone ? limits_.chunk : 1);
+        on_read(chunk.rows[i]);
       }
   }
 }

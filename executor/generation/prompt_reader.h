@@ -7,10 +7,11 @@
 //
 // On the CPU each prompt is read by itself, in chunks that depend only on its length: the last bits of a kernel's result depend
 // on the size of the chunk, and a text must not depend on its neighbors, on the number of rows or on the context. The last token
-// of a prompt is read by the step that chooses the next one, for every number of rows. Other devices choose the fastest plan:
-// prompts side by side, and the last chunk together with the choice of the first token.
+// of a prompt is read by the step that chooses the next one, for every number of rows. Other devices choose the fastest plan unless
+// Limits::by_length_alone is set: prompts side by side, and the last chunk together with the choice of the first token.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,8 +38,9 @@ ChunkSize next_chunk(int64_t unread, int64_t read, int64_t room, const ChunkLimi
 class PromptReader {
  public:
   struct Limits {
-    int64_t chunk = 512;   // tokens of one run, over all rows: a power of two
-    int64_t capacity = 0;  // positions of the cache
+    int64_t chunk = 512;          // tokens of one run, over all rows: a power of two
+    int64_t capacity = 0;         // positions of the cache
+    bool by_length_alone = true;  // read each prompt by itself, in chunks that depend on its length alone
   };
   // `reading` are the rows to read, at least one; each has a task.
   PromptReader(Session& session, std::vector<Row>& rows, std::vector<size_t> reading, const Limits& limits);
@@ -46,8 +48,8 @@ class PromptReader {
   std::vector<std::pair<std::string, int64_t>> plans() const;  // entry points and `seq` of their runs
   // Reads chunks until `budget` tokens are used up, padding included, or all tokens are read that must be in the cache before the
   // next one is chosen: all but the last token of each row, or all but the chunk that last() describes; all tokens if none is to
-  // be chosen. Reads at least one chunk. Throws Error if a run fails.
-  void fill_cache(int64_t budget);
+  // be chosen. Reads at least one chunk, and calls `on_read` with each row that a chunk has read. Throws Error if a run fails.
+  void fill_cache(int64_t budget, const std::function<void(size_t row)>& on_read);
   std::vector<size_t> rows_of_next_chunk()
       const;  // after an error: the rows whose tokens the failed run should read
   // Returns true if no chunk of the row is left, except for that of last().
@@ -81,7 +83,6 @@ class PromptReader {
   std::vector<Row>& rows_;
   const std::vector<size_t> reading_;
   const Limits limits_;
-  const bool by_length_alone_;
   std::string sampling_entry_;  // empty: no chunk chooses a token
   std::vector<Chunk> chunks_;
   size_t next_ = 0;  // the first chunk that was not read

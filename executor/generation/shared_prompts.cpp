@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "executor/generation/entry_points.h"
-
 namespace genesis::generation {
 namespace {
 
@@ -31,14 +29,15 @@ std::optional<size_t> row_with_prompt_of(const std::vector<Row>& rows, size_t ro
   return first;
 }
 
-std::vector<size_t> copy_prompts(Session& session, std::vector<Row>& rows, std::span<const size_t> reading) {
+std::vector<size_t> copy_prompts(CacheBudget& budget, std::vector<Row>& rows,
+                                 std::span<const size_t> reading) {
   std::vector<size_t> copied;
   for (const size_t r : reading) {
     const auto from = row_with_prompt_of(rows, r);
     if (!from || rows[*from].is_reading()) continue;
-    session.run(kCopyRow, {{"from", Tensor::scalar<int64_t>(static_cast<int64_t>(*from))},
-                           {"to", Tensor::scalar<int64_t>(static_cast<int64_t>(r))}});
-    rows[r].text->cached = rows[r].text->size() - 1;
+    const int64_t copied_tokens = rows[r].text->size() - 1;
+    budget.copy(*from, r, copied_tokens);
+    rows[r].text->cached = copied_tokens;
     rows[r].task->prompt_is_copied();
     copied.push_back(r);
   }

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "executor/generation/cache_budget.h"
 #include "executor/generation/cache_rows.h"
-#include "executor/session.h"
 
 namespace genesis::generation {
 
@@ -17,6 +17,7 @@ std::optional<size_t> row_with_prompt_of(const std::vector<Row>& rows, size_t ro
 
 // Copies the prompts of those of the rows `reading` that other rows have read by now. Returns the rows whose prompts are in the
 // cache then. Throws Error if a run fails.
-std::vector<size_t> copy_prompts(Session& session, std::vector<Row>& rows, std::span<const size_t> reading);
+std::vector<size_t> copy_prompts(CacheBudget& budget, std::vector<Row>& rows,
+                                 std::span<const size_t> reading);
 
 }  // namespace genesis::generation

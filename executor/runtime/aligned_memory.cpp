@@ -1,14 +1,52 @@
 #include "executor/runtime/aligned_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "schema/core/error.h"
 #include "schema/messages/human_bytes.h"
 
 namespace genesis {
+namespace {
+
+struct PageRange {
+  std::byte *begin = nullptr, *end = nullptr;  // begin >= end: no whole page
+  size_t bytes() const { return begin < end ? static_cast<size_t>(end - begin) : 0; }
+};
+
+std::byte* rounded(const std::byte* at, int64_t more) {
+  const auto page = static_cast<uintptr_t>(memory_page_bytes());
+  return reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(at) + static_cast<uintptr_t>(more)) /
+                                      page * page);
+}
+
+}  // namespace
+
+int64_t memory_page_bytes() {
+  static const int64_t bytes = sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+
+void clear_pages(std::byte* from, int64_t bytes) {
+  std::byte* end = from + bytes;
+  const PageRange whole = {rounded(from, memory_page_bytes() - 1), rounded(end, 0)};
+  const bool is_given_back = whole.bytes() > 0 && madvise(whole.begin, whole.bytes(), MADV_DONTNEED) == 0;
+  if (!is_given_back) {
+    std::memset(from, 0, static_cast<size_t>(bytes));
+    return;
+  }
+  std::memset(from, 0, static_cast<size_t>(whole.begin - from));
+  std::memset(whole.end, 0, static_cast<size_t>(end - whole.end));
+}
+
+void use_small_pages(std::byte* from, int64_t bytes) {
+  const PageRange touched = {rounded(from, 0), rounded(from + bytes, memory_page_bytes() - 1)};
+  madvise(touched.begin, touched.bytes(), MADV_NOHUGEPAGE);  // a hint, which an older system does not know
+}
 
 void UnmapMemory::operator()(std::byte* p) const { munmap(p, bytes); }
 

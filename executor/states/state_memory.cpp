@@ -61,9 +61,9 @@ int64_t StateMemory::make_writable(const std::vector<int32_t>& states) {
     const std::vector<int32_t>& of_part = places_.members_of(state);
     // A part of a state that the model has encoded starts with the model's encoded bytes.
     const Tensor start = initial(state);
-    if (of_part.empty() || !start.empty_handle())
+    if (!start.empty_handle())
       bytes_.fill(state, start);
-    else
+    else if (!of_part.empty())  // other memory is zero, as the device has allocated it
       members.insert(of_part.begin(), of_part.end());
   }
   for (int32_t member : members) encode_initial(member, fresh);

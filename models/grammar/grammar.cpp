@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kMaxRules = 100'000, kMaxFrames = 200'000, kMaxStates = 100'000;
 constexpr int64_t kMaxTimes = 1000;
+constexpr char32_t kLastCharacter = 0x10FFFF;
 
 std::string utf8(char32_t c) {
   const auto byte = [](char32_t value) { return static_cast<char>(value); };
@@ -49,6 +50,31 @@ void cut(char32_t low, char32_t high, std::vector<std::vector<Bytes>>& products)
 
 }  // namespace
 
+Ranges complement(Ranges ranges) {
+  ranges.emplace_back(0xD800, 0xDFFF);
+  std::ranges::sort(ranges);
+  Ranges rest;
+  char32_t next = 0;
+  for (const auto& [low, high] : ranges) {
+    if (low > next) rest.emplace_back(next, low - 1);
+    next = std::max<char32_t>(next, high + 1);
+  }
+  if (next <= kLastCharacter) rest.emplace_back(next, kLastCharacter);
+  return rest;
+}
+
+std::optional<char32_t> read_character(std::string_view text, size_t& at) {
+  const int first = at < text.size() ? static_cast<unsigned char>(text[at]) : -1;
+  const int behind = first < 0x80 ? 0 : first >= 0xF0 ? 3 : first >= 0xE0 ? 2 : 1;
+  if (first < 0 || (first >= 0x80 && first < 0xC2) || at + static_cast<size_t>(behind) >= text.size())
+    return {};
+  char32_t c = behind == 0 ? static_cast<char32_t>(first) : static_cast<char32_t>(first & (0x3F >> behind));
+  ++at;
+  for (int i = 0; i < behind; ++i, ++at) c = c << 6 | (static_cast<unsigned char>(text[at]) & 63);
+  if (c > kLastCharacter) return {};
+  return c;
+}
+
 Grammar::Rule Grammar::add(std::vector<Sequence> alternatives) {
   if (rules_.size() >= kMaxRules) fail("the grammar is too large: it has more than {} rules", kMaxRules);
   rules_.push_back(std::move(alternatives));
@@ -70,7 +96,7 @@ Grammar::Rule Grammar::text(std::string_view bytes) {
 
 Grammar::Rule Grammar::one_of(const Bytes& bytes) { return add({{set_of(bytes)}}); }
 
-Grammar::Rule Grammar::characters(const std::vector<std::pair<char32_t, char32_t>>& ranges) {
+Grammar::Rule Grammar::characters(const Ranges& ranges) {
   constexpr char32_t kLast[] = {0x7F, 0x7FF, 0xFFFF, 0x10FFFF};  // with one byte, two, three, four
   Bytes ascii;
   std::vector<std::vector<Bytes>> products;
@@ -136,7 +162,8 @@ Recognizer::Recognizer(Grammar grammar) : grammar_(std::move(grammar)) {
 int32_t Recognizer::number_of(const Frame& frame) {
   const auto [found, is_new] = numbers_.emplace(frame, static_cast<int32_t>(frames_.size()));
   if (is_new) frames_.push_back(frame);
-  if (frames_.size() > kMaxFrames) fail("the text that the grammar describes is nested too deep");
+  if (frames_.size() > kMaxFrames)
+    fail("the text that the grammar describes is nested too deep, or a rule begins with itself");
   return found->second;
 }
 
@@ -173,28 +200,24 @@ Recognizer::State Recognizer::state_of(Making making) {
   making.frames.erase(std::ranges::unique(making.frames).begin(), making.frames.end());
   const auto [found, is_new] =
       found_.emplace(std::pair(making.frames, making.may_end), static_cast<State>(states_.size()));
-  if (is_new) states_.push_back({std::move(making.frames), making.may_end, nullptr});
+  if (is_new) {
+    states_.push_back({std::move(making.frames), making.may_end});
+    next_.emplace_back().fill(kUnknown);
+  }
   if (states_.size() > kMaxStates) fail("the grammar has more than {} states", kMaxStates);
   return found->second;
 }
 
-Recognizer::State Recognizer::next(State state, unsigned char byte) {
-  constexpr State kUnknown = -2;
-  if (state == kDead) return kDead;
-  Known& known = states_[static_cast<size_t>(state)];
-  if (!known.next) {
-    known.next = std::make_unique<std::array<int32_t, 256>>();
-    known.next->fill(kUnknown);
-  }
-  if (const State found = (*known.next)[byte]; found != kUnknown) return found;
+Recognizer::State Recognizer::find_next(State state, unsigned char byte) {
+  const std::vector<int32_t> frames = states_[static_cast<size_t>(state)].frames;
   Making making;
-  for (const int32_t number : known.frames) {
+  for (const int32_t number : frames) {
     const Frame frame = frames_[static_cast<size_t>(number)];
     const int32_t bytes = (*frame.sequence)[frame.at].bytes;
     if (grammar_.bytes(bytes).test(byte)) expand({frame.sequence, frame.at + 1, frame.below}, making);
   }
   const State made = state_of(std::move(making));
-  (*states_[static_cast<size_t>(state)].next)[byte] = made;
+  next_[static_cast<size_t>(state)][byte] = made;
   return made;
 }
 

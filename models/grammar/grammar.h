@@ -12,8 +12,10 @@
 #include <array>
 #include <bitset>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -23,6 +25,13 @@
 namespace genesis::grammar {
 
 using Bytes = std::bitset<256>;
+
+// Ranges of characters, both ends included.
+using Ranges = std::vector<std::pair<char32_t, char32_t>>;
+// Returns the characters that are in none of the ranges. Surrogates are no characters.
+Ranges complement(Ranges ranges);
+// Reads the character of UTF-8 that begins at `at`, and moves `at` behind it. Empty if there is none.
+std::optional<char32_t> read_character(std::string_view text, size_t& at);
 
 class Grammar {
  public:
@@ -38,7 +47,7 @@ class Grammar {
   Rule text(std::string_view bytes);
   Rule one_of(const Bytes& bytes);
   // Any Unicode character of these ranges, as UTF-8.
-  Rule characters(const std::vector<std::pair<char32_t, char32_t>>& ranges);
+  Rule characters(const Ranges& ranges);
   Rule sequence(const std::vector<Rule>& parts);
   Rule any_of(const std::vector<Rule>& choices);
   Rule optional(Rule part) { return any_of({text(""), part}); }
@@ -73,10 +82,16 @@ class Recognizer {
   Recognizer& operator=(const Recognizer&) = delete;
 
   State start() const { return start_; }
-  State next(State state, unsigned char byte);
+  State next(State state, unsigned char byte) {
+    if (state == kDead) return kDead;
+    const State found = next_[static_cast<size_t>(state)][byte];
+    return found != kUnknown ? found : find_next(state, byte);
+  }
   bool may_end(State state) const { return state != kDead && states_[static_cast<size_t>(state)].may_end; }
 
  private:
+  static constexpr State kUnknown = -2;
+
   // The rest of an alternative, and below it the rests of those that contain it; -1 is the bottom.
   struct Frame {
     const Grammar::Sequence* sequence;
@@ -87,7 +102,6 @@ class Recognizer {
   struct Known {
     std::vector<int32_t> frames;  // sorted; each begins with bytes
     bool may_end = false;
-    std::unique_ptr<std::array<int32_t, 256>> next;  // -2: not computed yet
   };
   // A state that is being made.
   struct Making {
@@ -96,6 +110,7 @@ class Recognizer {
     std::set<Frame> visited;
   };
 
+  State find_next(State state, unsigned char byte);
   void expand(Frame frame, Making& making);
   State state_of(Making making);
   int32_t number_of(const Frame& frame);
@@ -105,6 +120,7 @@ class Recognizer {
   std::vector<Frame> frames_;
   std::map<std::pair<std::vector<int32_t>, bool>, State> found_;
   std::vector<Known> states_;
+  std::deque<std::array<State, 256>> next_;  // by state and byte; kUnknown: not computed yet
   State start_ = kDead;
 };
 

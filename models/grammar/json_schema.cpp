@@ -1,10 +1,13 @@
 #include "models/grammar/json_schema.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
+#include "models/grammar/json_formats.h"
+#include "models/grammar/json_types.h"
 #include "models/grammar/regex.h"
 #include "schema/core/error.h"
 
@@ -40,11 +43,17 @@ class JsonRules {
 
   Rule blanks();
   Rule character();
+  Rule written(const Ranges& ranges);
+  MakeCharacters as_written() {
+    return [this](const Ranges& ranges) { return written(ranges); };
+  }
+  Rule other_string(const std::vector<std::string>& names);
   Rule string(int64_t least = 0, int64_t most = -1) {
     return g_.sequence({g_.text("\""), g_.repeat(character(), least, most), g_.text("\"")});
   }
   Rule integer();
   Rule number();
+  Rule number_within(const Json& schema, bool is_integer, const Location& at);
   Rule list(Rule open, Rule item, int64_t least, int64_t most, Rule close);
   Rule pair(Rule key, Rule value) { return g_.sequence({key, blank_, g_.text(":"), blank_, value}); }
   Rule any_string() {
@@ -61,11 +70,13 @@ class JsonRules {
   Rule reference(const std::string& target, const Location& at);
   const Json& referred(const std::string& target, const Location& at);
   Rule choice(const Json& schemas, const Location& at);
-  Rule constants(const Json& values);
+  Rule constants(const Json& schema, const Location& at);
+  Rule constant(const Json& value);
   Rule object(const Json& schema, const Location& at);
   Rule properties(const std::vector<std::pair<Rule, bool>>& pairs, size_t at, bool is_first,
                   std::optional<Rule> others);
   Rule array(const Json& schema, const Location& at);
+  Rule tuple(const Json& schema, const Location& at);
   Rule text(const Json& schema, const Location& at);
   int64_t count(const Json& schema, const char* name, int64_t otherwise, const Location& at);
   void check_keys(const Json& schema, const std::set<std::string>& known, const Location& at);
@@ -93,6 +104,61 @@ Rule JsonRules::character() {
   });
 }
 
+// Adds a character of the ranges as a string of JSON has it: some are escaped.
+Rule JsonRules::written(const Ranges& ranges) {
+  const Ranges plain = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0xD7FF}, {0xE000, 0x10FFFF}};
+  const auto has = [&](char32_t c) {
+    return std::ranges::any_of(ranges,
+                               [&](const auto& range) { return range.first <= c && c <= range.second; });
+  };
+  Ranges own;
+  for (const auto& [low, high] : ranges)
+    for (const auto& [first, last] : plain)
+      if (std::max(low, first) <= std::min(high, last))
+        own.emplace_back(std::max(low, first), std::min(high, last));
+  std::vector<Rule> choices = {g_.characters(own)};
+  for (const std::string_view pair : {"\"\"", "\\\\", "//", "\bb", "\ff", "\nn", "\rr", "\tt"})
+    if (has(static_cast<char32_t>(pair[0]))) choices.push_back(g_.text(std::string("\\") + pair[1]));
+  for (char32_t c = 0; c < 0x20; ++c)
+    if (has(c)) choices.push_back(g_.text(fmt::format("\\u{:04x}", static_cast<unsigned>(c))));
+  return g_.any_of(choices);
+}
+
+// Adds a string that is none of these. Where it has gone another way than all of them, it may be anything.
+Rule JsonRules::other_string(const std::vector<std::string>& names) {
+  struct Place {
+    std::map<char32_t, size_t> next;
+    bool is_name = false;
+  };
+  std::vector<Place> places(1);
+  for (const std::string& name : names) {
+    size_t place = 0;
+    for (size_t at = 0; at < name.size();) {
+      const auto c = read_character(name, at);
+      if (!c) fail("the name of a property is no UTF-8");
+      const auto [found, is_new] = places[place].next.emplace(*c, places.size());
+      const size_t behind = found->second;
+      if (is_new) places.emplace_back();
+      place = behind;
+    }
+    places[place].is_name = true;
+  }
+  const Rule rest = g_.sequence({g_.repeat(character(), 0), g_.text("\"")});
+  std::vector<Rule> rules(places.size());
+  for (size_t i = places.size(); i-- > 0;) {  // places behind come after their beginnings
+    std::vector<Rule> choices;
+    Ranges taken;
+    for (const auto& [c, behind] : places[i].next) {
+      taken.emplace_back(c, c);
+      choices.push_back(g_.sequence({written({{c, c}}), rules[behind]}));
+    }
+    choices.push_back(g_.sequence({written(complement(taken)), rest}));
+    if (!places[i].is_name) choices.push_back(g_.text("\""));
+    rules[i] = g_.any_of(choices);
+  }
+  return g_.sequence({g_.text("\""), rules[0]});
+}
+
 Rule JsonRules::integer() {
   return kept(integer_, [&] { return add_regex(g_, "-?(0|[1-9][0-9]{0,17})"); });
 }
@@ -100,6 +166,37 @@ Rule JsonRules::integer() {
 Rule JsonRules::number() {
   return kept(number_,
               [&] { return add_regex(g_, "-?(0|[1-9][0-9]{0,17})(\\.[0-9]{1,17})?([eE][+-]?[0-9]{1,3})?"); });
+}
+
+// A limit of numbers that have fractions must be whole.
+Rule JsonRules::number_within(const Json& schema, bool is_integer, const Location& at) {
+  NumberRange range;
+  bool leaves_least = false, leaves_most = false;
+  const auto limit = [&](const char* name) -> std::optional<int64_t> {
+    const Json value = schema.value(name, Json());
+    if (value.is_null()) return {};
+    const bool is_whole = value.is_number() && value.get<double>() == std::floor(value.get<double>()) &&
+                          std::abs(value.get<double>()) < 1e15;
+    if (!is_whole) fail("the schema at {}/{} is no whole number of up to 15 digits", at.path, name);
+    return static_cast<int64_t>(value.get<double>());
+  };
+  range.least = limit("minimum");
+  range.most = limit("maximum");
+  if (const auto above = limit("exclusiveMinimum"); above && (!range.least || *above >= *range.least)) {
+    range.least = *above + is_integer;
+    leaves_least = true;
+  }
+  if (const auto below = limit("exclusiveMaximum"); below && (!range.most || *below <= *range.most)) {
+    range.most = *below - is_integer;
+    leaves_most = true;
+  }
+  if (!range.least && !range.most) return is_integer ? integer() : number();
+  return with_context(
+      [&] {
+        return add_regex(
+            g_, is_integer ? integer_expression(range) : number_expression(range, leaves_least, leaves_most));
+      },
+      [&] { return "in the schema at " + at.path; });
 }
 
 Rule JsonRules::list(Rule open, Rule item, int64_t least, int64_t most, Rule close) {
@@ -155,7 +252,7 @@ Rule JsonRules::value(const Json& schema, const Location& at) {
     fail("the schema at {}/enum is no list", at.path);
   if (schema.contains("enum") || schema.contains("const")) {
     check_keys(schema, {"enum", "const", "type"}, at);
-    return constants(schema.contains("enum") ? schema["enum"] : Json::array({schema["const"]}));
+    return constants(schema, at);
   }
   Json type = schema.value("type", Json());
   if (type.is_null() && schema.contains("properties")) type = "object";
@@ -163,6 +260,9 @@ Rule JsonRules::value(const Json& schema, const Location& at) {
     check_keys(schema, {}, at);
     return any_value();
   }
+  Json typed = schema;
+  typed["type"] = type;
+  check_keys(schema, keys_of_types(typed), at);
   if (type.is_string()) return of_type(type.get<std::string>(), schema, at);
   std::vector<Rule> choices;
   for (const Json& one : type.is_array() ? type : Json::array())
@@ -175,10 +275,8 @@ Rule JsonRules::of_type(const std::string& type, const Json& schema, const Locat
   if (type == "object") return object(schema, at);
   if (type == "array") return array(schema, at);
   if (type == "string") return text(schema, at);
-  const bool is_among_others = schema["type"].is_array();
-  if (!is_among_others) check_keys(schema, {"type"}, at);
-  if (type == "integer") return integer();
-  if (type == "number") return number();
+  if (type == "integer") return number_within(schema, true, at);
+  if (type == "number") return number_within(schema, false, at);
   if (type == "boolean") return g_.any_of({g_.text("true"), g_.text("false")});
   if (type == "null") return g_.text("null");
   fail("the schema at {} has the type '{}', which there is none", at.path, type);
@@ -210,15 +308,31 @@ Rule JsonRules::choice(const Json& schemas, const Location& at) {
   return g_.any_of(choices);
 }
 
-Rule JsonRules::constants(const Json& values) {
+Rule JsonRules::constants(const Json& schema, const Location& at) {
   std::vector<Rule> choices;
-  for (const Json& one : values) choices.push_back(g_.text(one.dump()));
-  if (choices.empty()) fail("an enum of the schema has no value");
+  const Json values = schema.contains("enum") ? schema["enum"] : Json::array({schema["const"]});
+  for (const Json& one : values) {
+    const bool is_const = !schema.contains("const") || schema["const"] == one;
+    if (is_const && may_be(one, schema)) choices.push_back(constant(one));
+  }
+  if (choices.empty()) fail("the schema at {} allows no value", at.path);
   return g_.any_of(choices);
 }
 
+Rule JsonRules::constant(const Json& value) {
+  if (!value.is_structured()) return g_.text(value.dump());
+  const bool is_object = value.is_object();
+  std::vector<Rule> parts = {g_.text(is_object ? "{" : "["), blank_};
+  bool is_first = true;
+  for (const auto& [name, inner] : value.items()) {
+    if (!std::exchange(is_first, false)) parts.insert(parts.end(), {blank_, g_.text(","), blank_});
+    parts.push_back(is_object ? pair(g_.text(Json(name).dump()), constant(inner)) : constant(inner));
+  }
+  parts.insert(parts.end(), {blank_, g_.text(is_object ? "}" : "]")});
+  return g_.sequence(parts);
+}
+
 Rule JsonRules::object(const Json& schema, const Location& at) {
-  check_keys(schema, {"type", "properties", "required", "additionalProperties"}, at);
   const Json named = schema.value("properties", Json::object()),
              more = schema.value("additionalProperties", Json());
   const Json required = schema.value("required", Json::array());
@@ -229,8 +343,12 @@ Rule JsonRules::object(const Json& schema, const Location& at) {
       fail("the schema at {} requires {}, which is none of its properties", at.path, name.dump());
   std::optional<Rule> others;
   const bool allows_any = more == true || (more.is_null() && named.empty());
-  if (allows_any || more.is_object())
-    others = pair(any_string(), allows_any ? any_value() : value(more, at.inner("additionalProperties")));
+  if (allows_any || more.is_object()) {
+    std::vector<std::string> names;
+    for (const auto& [name, unused] : named.items()) names.push_back(name);
+    others = pair(names.empty() ? any_string() : other_string(names),
+                  allows_any ? any_value() : value(more, at.inner("additionalProperties")));
+  }
   std::vector<std::pair<Rule, bool>> pairs;
   for (const auto& [name, inner] : named.items()) {
     const bool is_required = std::ranges::find(required, Json(name)) != required.end();
@@ -273,25 +391,53 @@ int64_t JsonRules::count(const Json& schema, const char* name, int64_t otherwise
 }
 
 Rule JsonRules::array(const Json& schema, const Location& at) {
-  check_keys(schema, {"type", "items", "minItems", "maxItems"}, at);
-  const Rule item = schema.contains("items") ? value(schema["items"], at.inner("items")) : any_value();
-  return list(g_.text("["), item, count(schema, "minItems", 0, at), count(schema, "maxItems", -1, at),
-              g_.text("]"));
+  if (schema.contains("prefixItems")) return tuple(schema, at);
+  const int64_t least = count(schema, "minItems", 0, at), most = count(schema, "maxItems", -1, at);
+  const bool is_empty = schema.contains("items") && schema["items"] == false;
+  if (is_empty && least > 0) fail("the schema at {} has minItems, but allows no items", at.path);
+  const Rule item =
+      schema.contains("items") && !is_empty ? value(schema["items"], at.inner("items")) : any_value();
+  return list(g_.text("["), item, least, is_empty ? 0 : most, g_.text("]"));
+}
+
+// Adds an array of which the first items have schemas of their own. All of them must be there.
+Rule JsonRules::tuple(const Json& schema, const Location& at) {
+  const Json& first = schema["prefixItems"];
+  const int64_t size = std::ssize(first);
+  const bool has_all = first.is_array() && size > 0 && count(schema, "minItems", 0, at) == size &&
+                       (schema.value("items", Json()) == false || count(schema, "maxItems", -1, at) == size);
+  if (!has_all)
+    fail("the schema at {}/prefixItems: expected a list, with \"items\": false and minItems of its size",
+         at.path);
+  std::vector<Rule> parts = {g_.text("["), blank_};
+  for (int64_t i = 0; i < size; ++i) {
+    if (i > 0) parts.insert(parts.end(), {blank_, g_.text(","), blank_});
+    parts.push_back(value(first[static_cast<size_t>(i)], at.inner("prefixItems").inner(std::to_string(i))));
+  }
+  parts.insert(parts.end(), {blank_, g_.text("]")});
+  return g_.sequence(parts);
 }
 
 Rule JsonRules::text(const Json& schema, const Location& at) {
-  check_keys(schema, {"type", "minLength", "maxLength", "pattern"}, at);
-  if (!schema.contains("pattern"))
+  const bool has_lengths = schema.contains("minLength") || schema.contains("maxLength");
+  if (!schema.contains("pattern") && !schema.contains("format"))
     return string(count(schema, "minLength", 0, at), count(schema, "maxLength", -1, at));
-  const Json& pattern = schema["pattern"];
-  const bool is_whole = pattern.is_string() && pattern.get<std::string>().starts_with('^') &&
-                        pattern.get<std::string>().ends_with('$');
-  if (!is_whole || schema.contains("minLength") || schema.contains("maxLength"))
-    fail(
-        "the schema at {}/pattern: expected a string that begins with ^ and ends with $, without lengths "
-        "beside it",
-        at.path);
-  return g_.sequence({g_.text("\""), add_regex(g_, pattern.get<std::string>()), g_.text("\"")});
+  if (has_lengths || (schema.contains("pattern") && schema.contains("format")))
+    fail("the schema at {} has more than one of pattern, format and lengths: give one", at.path);
+  const char* name = schema.contains("pattern") ? "pattern" : "format";
+  const Json& given = schema[name];
+  if (!given.is_string()) fail("the schema at {}/{} is no string", at.path, name);
+  const auto format = format_expression(given.get<std::string>());
+  if (name == std::string_view("format") && !format)
+    fail("the schema at {}/format is {}, which is not supported here: leave it out", at.path, given.dump());
+  const Rule inside = with_context(
+      [&] {
+        return name == std::string_view("pattern")
+                   ? add_regex_search(g_, given.get<std::string>(), as_written())
+                   : add_regex(g_, *format);
+      },
+      [&] { return fmt::format("in the schema at {}/{}", at.path, name); });
+  return g_.sequence({g_.text("\""), inside, g_.text("\"")});
 }
 
 }  // namespace

@@ -8,30 +8,14 @@
 namespace genesis::grammar {
 namespace {
 
-using Ranges = std::vector<std::pair<char32_t, char32_t>>;
-
-constexpr char32_t kLastCharacter = 0x10FFFF;
-
-// Returns the characters that are in none of the ranges. Surrogates are no characters.
-Ranges complement(Ranges ranges) {
-  ranges.emplace_back(0xD800, 0xDFFF);
-  std::ranges::sort(ranges);
-  Ranges rest;
-  char32_t next = 0;
-  for (const auto& [low, high] : ranges) {
-    if (low > next) rest.emplace_back(next, low - 1);
-    next = std::max<char32_t>(next, high + 1);
-  }
-  if (next <= kLastCharacter) rest.emplace_back(next, kLastCharacter);
-  return rest;
-}
-
 class Parser {
  public:
-  Parser(Grammar& grammar, std::string_view text) : grammar_(grammar), text_(text) {}
+  Parser(Grammar& grammar, std::string_view text, const MakeCharacters& characters)
+      : grammar_(grammar), text_(text), characters_(characters) {}
 
-  Grammar::Rule parse() {
-    if (peek() == '^') ++at_;
+  // With `searches`, the text has a part that matches.
+  Grammar::Rule parse(bool searches) {
+    if (searches) anything_ = grammar_.repeat(characters(complement({})), 0);
     const Grammar::Rule rule = alternatives();
     if (at_ < text_.size()) fail_here("unexpected");
     return rule;
@@ -48,6 +32,10 @@ class Parser {
     fail("the regular expression cannot be used: {} '{}' at byte {}", what, text_.substr(at_, 8), at_);
   }
 
+  Grammar::Rule characters(const Ranges& ranges) {
+    return characters_ ? characters_(ranges) : grammar_.characters(ranges);
+  }
+  bool takes_end();
   Grammar::Rule alternatives();
   Grammar::Rule sequence();
   Grammar::Rule repeated();
@@ -60,6 +48,8 @@ class Parser {
 
   Grammar& grammar_;
   const std::string_view text_;
+  const MakeCharacters& characters_;
+  std::optional<Grammar::Rule> anything_;  // what may stand beside a match
   size_t at_ = 0;
   int depth_ = 0;
 };
@@ -72,15 +62,22 @@ Grammar::Rule Parser::alternatives() {
   return choices.size() == 1 ? choices[0] : grammar_.any_of(choices);
 }
 
+// Takes a $ at the end of an alternative of the whole expression.
+bool Parser::takes_end() {
+  const bool is_last = at_ + 1 == text_.size() || (at_ + 1 < text_.size() && text_[at_ + 1] == '|');
+  return depth_ == 1 && is_last && take('$');
+}
+
 Grammar::Rule Parser::sequence() {
   std::vector<Grammar::Rule> parts;
-  while (peek() != -1 && peek() != '|' && peek() != ')') {
-    if (peek() == '$' && at_ + 1 == text_.size()) {
-      ++at_;
-      break;
-    }
-    parts.push_back(repeated());
+  const bool is_outermost = depth_ == 1, is_from_begin = is_outermost && take('^');
+  if (is_outermost && anything_ && !is_from_begin) parts.push_back(*anything_);
+  bool is_to_end = false;
+  while (peek() != -1 && peek() != '|' && peek() != ')' && !is_to_end) {
+    is_to_end = takes_end();
+    if (!is_to_end) parts.push_back(repeated());
   }
+  if (is_outermost && anything_ && !is_to_end) parts.push_back(*anything_);
   return grammar_.sequence(parts);
 }
 
@@ -115,13 +112,13 @@ std::optional<int64_t> Parser::number() {
 
 Grammar::Rule Parser::atom() {
   if (take('(')) return group();
-  if (take('[')) return grammar_.characters(set());
-  if (take('.')) return grammar_.characters(complement({{'\n', '\n'}}));
-  if (take('\\')) return grammar_.characters(escaped());
+  if (take('[')) return characters(set());
+  if (take('.')) return characters(complement({{'\n', '\n'}}));
+  if (take('\\')) return characters(escaped());
   if (std::string_view("*+?{}^$").find(static_cast<char>(peek())) != std::string_view::npos)
     fail_here("unexpected");
   const char32_t c = character();
-  return grammar_.characters({{c, c}});
+  return characters({{c, c}});
 }
 
 Grammar::Rule Parser::group() {
@@ -189,23 +186,21 @@ Ranges Parser::set() {
   return is_negated ? complement(std::move(ranges)) : ranges;
 }
 
-// Reads a character of UTF-8.
 char32_t Parser::character() {
-  const int first = peek();
-  const int behind = first < 0x80 ? 0 : first >= 0xF0 ? 3 : first >= 0xE0 ? 2 : 1;
-  if (first < 0 || (first >= 0x80 && first < 0xC2) || at_ + static_cast<size_t>(behind) >= text_.size())
-    fail_here("expected a character of UTF-8 at");
-  char32_t c = behind == 0 ? static_cast<char32_t>(first) : static_cast<char32_t>(first & (0x3F >> behind));
-  ++at_;
-  for (int i = 0; i < behind; ++i, ++at_) c = c << 6 | (static_cast<unsigned char>(text_[at_]) & 63);
-  if (c > kLastCharacter) fail_here("expected a character of UTF-8 before");
-  return c;
+  const auto c = read_character(text_, at_);
+  if (!c) fail_here("expected a character of UTF-8 at");
+  return *c;
 }
 
 }  // namespace
 
-Grammar::Rule add_regex(Grammar& grammar, std::string_view expression) {
-  return Parser(grammar, expression).parse();
+Grammar::Rule add_regex(Grammar& grammar, std::string_view expression, const MakeCharacters& characters) {
+  return Parser(grammar, expression, characters).parse(false);
+}
+
+Grammar::Rule add_regex_search(Grammar& grammar, std::string_view expression,
+                               const MakeCharacters& characters) {
+  return Parser(grammar, expression, characters).parse(true);
 }
 
 }  // namespace genesis::grammar

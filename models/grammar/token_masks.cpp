@@ -17,66 +17,93 @@ size_t common_prefix(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-TokenTree::TokenTree(const std::vector<std::string>& bytes) : bytes_(bytes), order_(bytes.size()) {
-  std::iota(order_.begin(), order_.end(), int64_t{0});
-  std::erase_if(order_, [&](int64_t token) { return this->bytes(token).empty(); });
-  std::ranges::sort(order_, [&](int64_t a, int64_t b) { return this->bytes(a) < this->bytes(b); });
+TokenTree::TokenTree(const std::vector<std::string>& bytes) : bytes_(bytes), tokens_(bytes.size()) {
+  std::iota(tokens_.begin(), tokens_.end(), int64_t{0});
+  std::erase_if(tokens_, [&](int64_t token) { return this->bytes(token).empty(); });
+  std::ranges::sort(tokens_, [&](int64_t a, int64_t b) { return this->bytes(a) < this->bytes(b); });
+  add_nodes();
 }
 
-// Walks over the sorted tokens with the states behind each of their bytes, of which neighbors share the first ones.
-void TokenTree::allow(Recognizer& recognizer, Recognizer::State state, std::vector<bool>& allowed) const {
-  std::vector<Recognizer::State> states = {
-      state};  // behind each byte of the present token that is no dead end
+void TokenTree::add_nodes() {
+  std::vector<uint32_t> path;  // nodes of the bytes of the token before
+  const auto leave = [&](size_t depth) {
+    for (; path.size() > depth; path.pop_back())
+      nodes_[path.back()].end = static_cast<uint32_t>(nodes_.size());
+  };
   const std::string* before = nullptr;
-  for (const int64_t token : order_) {
-    const std::string& text = bytes(token);
-    const size_t shared = before ? common_prefix(*before, text) : 0;
+  for (uint32_t i = 0; i < tokens_.size(); ++i) {
+    const std::string& text = bytes(tokens_[i]);
+    leave(before ? common_prefix(*before, text) : 0);
+    for (size_t at = path.size(); at < text.size(); ++at) {
+      path.push_back(static_cast<uint32_t>(nodes_.size()));
+      nodes_.push_back({.byte = static_cast<uint8_t>(text[at]),
+                        .depth = static_cast<uint32_t>(at),
+                        .tokens = i,
+                        .tokens_end = i});
+    }
+    nodes_[path.back()].tokens_end = i + 1;
+    longest_ = std::max(longest_, text.size());
     before = &text;
-    if (states.size() > shared + 1) states.resize(shared + 1);
-    // The token before has ended in a dead end within the common bytes, and so does this one.
-    if (states.back() == Recognizer::kDead) continue;
-    while (states.size() <= text.size() && states.back() != Recognizer::kDead)
-      states.push_back(recognizer.next(states.back(), static_cast<unsigned char>(text[states.size() - 1])));
-    allowed[static_cast<size_t>(token)] = states.back() != Recognizer::kDead;
+  }
+  leave(0);
+}
+
+void TokenTree::allow(Recognizer& recognizer, Recognizer::State state, std::vector<bool>& allowed) const {
+  std::vector<Recognizer::State> states(longest_ + 1, state);  // by the number of bytes before
+  for (size_t i = 0; i < nodes_.size();) {
+    const Node& node = nodes_[i];
+    const Recognizer::State behind = recognizer.next(states[node.depth], node.byte);
+    if (behind == Recognizer::kDead) {
+      i = node.end;
+      continue;
+    }
+    states[node.depth + 1] = behind;
+    for (uint32_t t = node.tokens; t < node.tokens_end; ++t) allowed[static_cast<size_t>(tokens_[t])] = true;
+    ++i;
   }
 }
 
-Constraint::Constraint(std::shared_ptr<const TokenTree> tree, Grammar grammar, std::vector<int64_t> ends)
-    : tree_(std::move(tree)),
-      ends_(std::move(ends)),
-      recognizer_(std::move(grammar)),
-      state_(recognizer_.start()) {}
+TokenMasks::TokenMasks(std::shared_ptr<const TokenTree> tree, Grammar grammar, std::vector<int64_t> ends)
+    : tree_(std::move(tree)), ends_(std::move(ends)), recognizer_(std::move(grammar)) {}
 
-const std::vector<bool>& Constraint::allowed() {
-  if (const auto found = masks_.find(state_); found != masks_.end()) return found->second;
-  if (masks_.size() >= kMasks) masks_.clear();
-  std::vector<bool> allowed(static_cast<size_t>(tree_->size()), false);
+Recognizer::State TokenMasks::next(Recognizer::State state, int64_t token) {
+  if (token < 0 || token >= tree_->size()) return state;
+  const std::lock_guard lock(mutex_);
   try {
-    tree_->allow(recognizer_, state_, allowed);
+    for (const char byte : tree_->bytes(token))
+      state = recognizer_.next(state, static_cast<unsigned char>(byte));
+  } catch (const Error&) {
+    state = Recognizer::kDead;
+  }
+  return state;
+}
+
+std::shared_ptr<const TokenMasks::Mask> TokenMasks::allowed(Recognizer::State state) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = masks_.find(state); found != masks_.end()) return found->second;
+  if (masks_.size() >= kMasks) masks_.clear();
+  return masks_.emplace(state, made(state)).first->second;
+}
+
+std::shared_ptr<const TokenMasks::Mask> TokenMasks::made(Recognizer::State state) {
+  Mask allowed(static_cast<size_t>(tree_->size()), false);
+  try {
+    if (state != Recognizer::kDead) tree_->allow(recognizer_, state, allowed);
   } catch (const Error&) {  // the grammar has grown too large: the text ends here
     std::fill(allowed.begin(), allowed.end(), false);
   }
   const bool may_go_on = std::ranges::find(allowed, true) != allowed.end();
   for (const int64_t end : ends_)
     if (end >= 0 && end < std::ssize(allowed))
-      allowed[static_cast<size_t>(end)] = !may_go_on || recognizer_.may_end(state_);
-  return masks_.emplace(state_, std::move(allowed)).first->second;
+      allowed[static_cast<size_t>(end)] = !may_go_on || recognizer_.may_end(state);
+  return std::make_shared<const Mask>(std::move(allowed));
 }
 
 void Constraint::apply(std::span<const int64_t> chosen, std::span<float> bias) {
-  for (; read_ < chosen.size(); ++read_) {
-    const int64_t token = chosen[read_];
-    if (token < 0 || token >= tree_->size()) continue;
-    try {
-      for (const char byte : tree_->bytes(token))
-        state_ = recognizer_.next(state_, static_cast<unsigned char>(byte));
-    } catch (const Error&) {
-      state_ = Recognizer::kDead;
-    }
-  }
-  const std::vector<bool>& may = allowed();
+  for (; read_ < chosen.size(); ++read_) state_ = masks_->next(state_, chosen[read_]);
+  const std::shared_ptr<const TokenMasks::Mask> may = masks_->allowed(state_);
   for (size_t i = 0; i < bias.size(); ++i)
-    if (i >= may.size() || !may[i]) bias[i] = -std::numeric_limits<float>::infinity();
+    if (i >= may->size() || !(*may)[i]) bias[i] = -std::numeric_limits<float>::infinity();
 }
 
 }  // namespace genesis::grammar

@@ -1,5 +1,6 @@
 #include "models/serving/format_fields.h"
 
+#include "models/grammar/gbnf.h"
 #include "models/grammar/json_schema.h"
 #include "models/grammar/regex.h"
 
@@ -49,7 +50,7 @@ Rule choice_of(const std::vector<std::string>& texts, Grammar& g) {
   return g.any_of(choices);
 }
 
-// The extension of vLLM: one of regex, choice and json.
+// The extension of vLLM: one of regex, choice, json and grammar.
 std::optional<Rule> structured_outputs(Fields& fields, Grammar& g) {
   const Json* given = fields.find("structured_outputs");
   if (!given) return {};
@@ -60,10 +61,19 @@ std::optional<Rule> structured_outputs(Fields& fields, Grammar& g) {
   if (inner.find("choice")) rules.push_back(choice_of(inner.texts("choice"), g));
   if (const Json* schema = inner.find("json"))
     rules.push_back(made("structured_outputs.json", [&] { return add_json_schema(g, *schema); }));
+  if (const auto text = inner.text("grammar"))
+    rules.push_back(made("structured_outputs.grammar", [&] { return grammar::add_gbnf(g, *text); }));
   inner.refuse_others();
   if (rules.size() != 1)
-    refuse("structured_outputs", "structured_outputs: expected one of regex, choice and json");
+    refuse("structured_outputs", "structured_outputs: expected one of regex, choice, json and grammar");
   return rules[0];
+}
+
+// The field of llama.cpp's server.
+std::optional<Rule> gbnf_grammar(Fields& fields, Grammar& g) {
+  const auto text = fields.text("grammar");
+  if (!text || text->empty()) return {};
+  return made("grammar", [&] { return grammar::add_gbnf(g, *text); });
 }
 
 Rule call_of(const Json& function, Grammar& g, bool is_marked) {
@@ -90,12 +100,13 @@ std::optional<Rule> forced_call(const ToolChoice& tools, Grammar& g, bool is_mar
 void read_format(Fields& fields, const LanguageModel& model, const ToolChoice& tools, TextTask& task) {
   Grammar g;
   std::optional<Rule> root;
-  for (const auto& rule : {response_format(fields, g), structured_outputs(fields, g),
+  for (const auto& rule : {response_format(fields, g), structured_outputs(fields, g), gbnf_grammar(fields, g),
                            forced_call(tools, g, model.marks_tool_calls())}) {
     if (!rule) continue;
     if (root)
-      refuse("response_format",
-             "an answer has one form: give one of response_format, structured_outputs and tool_choice");
+      refuse(
+          "response_format",
+          "an answer has one form: give one of response_format, structured_outputs, grammar and tool_choice");
     root = rule;
   }
   if (!root) return;
@@ -103,13 +114,15 @@ void read_format(Fields& fields, const LanguageModel& model, const ToolChoice& t
     refuse("ignore_eos",
            "an answer of a given form ends with an end token of the model: it must not be ignored");
   g.set_root(*root);
-  task.constrain = [tree = model.token_tree(), g, ends = task.options.stop_tokens] {
-    const auto constraint = std::make_shared<grammar::Constraint>(tree, g, ends);
+  // A grammar that is too large is refused here.
+  const auto masks =
+      std::make_shared<grammar::TokenMasks>(model.token_tree(), std::move(g), task.options.stop_tokens);
+  task.constrain = [masks] {
+    const auto constraint = std::make_shared<grammar::Constraint>(masks);
     return [constraint](std::span<const int64_t> chosen, std::span<float> bias) {
       constraint->apply(chosen, bias);
     };
   };
-  task.constrain();  // a grammar that is too large is refused here
 }
 
 }  // namespace genesis::serving

@@ -2,11 +2,16 @@
 
 #include <algorithm>
 
+#include "executor/cache_pages.h"
+#include "executor/generation/entry_points.h"
+#include "executor/runtime/device.h"
+#include "executor/runtime/host_memory.h"
 #include "executor/session_cache.h"
 #include "models/chat/jinja/values/json_value.h"
 #include "models/chat/json_config.h"
 #include "models/generation/generate.h"
 #include "models/serving/api_error.h"
+#include "models/text/draft_source.h"
 #include "models/tokenizer/unicode/byte_alphabet.h"
 #include "models/zoo.h"
 #include "schema/graph/caches.h"
@@ -46,7 +51,10 @@ std::shared_ptr<const Model> with_rows(const std::shared_ptr<const Model>& model
                                        const LanguageOptions& options) {
   const CacheNeeds needs = cache_needs(*model, options);
   std::shared_ptr<const Model> sized = models::with_cache(*model, needs.rows, needs.positions);
-  check_cache_fits(*sized, options.session.device);
+  if (options.cache_bytes > 0)
+    check_host_has(options.cache_bytes, "the KV cache");
+  else
+    check_cache_fits(*sized, options.session.device);
   return sized;
 }
 
@@ -62,7 +70,42 @@ CacheNeeds cache_needs(const Model& model, const LanguageOptions& options) {
   for (const State& state : model.states())
     if (!cache_layout(state)) needs.weight_bytes += state_bytes(state);
   needs.row_bytes = cache_bytes(model, {1, needs.positions});
+  needs.cache_bytes = needs.rows * needs.row_bytes;
+  if (options.cache_bytes == 0) return needs;
+  needs.page_bytes = cache_page_bytes(resolve_device(options.session.device));
+  needs.row_bytes = row_bytes(model, needs, needs.positions);
+  needs.cache_bytes = options.cache_bytes;
   return needs;
+}
+
+int64_t row_bytes(const Model& model, const CacheNeeds& needs, int64_t tokens) {
+  if (needs.page_bytes == 0) return needs.row_bytes;
+  // A request reserves the positions of a draft, too.
+  const int64_t positions = tokens == 0 ? 0 : std::min(needs.positions, tokens + generation::kMaxVerified);
+  return paged_row_bytes(model, positions, needs.page_bytes);
+}
+
+int64_t step_bytes(const std::shared_ptr<const Model>& model, const LanguageOptions& options) {
+  Session session = text::open_for_generation(with_rows(model, options), options.session);
+  const int64_t chunk = std::min(options.text.prefill_chunk, generation::positions_of_cache(session.model()));
+  const char* fill =
+      session.model().find_entry(generation::kFillRow) ? generation::kFillRow : generation::kFillCache;
+  int64_t arena = session.plan(fill, {{"seq", chunk}}).arena_bytes;
+  for (const bool penalties : {false, true})
+    arena = std::max(arena, session.plan(generation::decode_name({.penalties = penalties})).arena_bytes);
+  for (const State& state : session.model().states())
+    if (state.name.starts_with("sampling.")) arena += state.type.bytes();
+  // A chunk of a prompt writes its row as a whole, until the rest is given back.
+  return arena + (options.cache_bytes > 0
+                      ? cache_bytes(session.model(), {1, generation::positions_of_cache(session.model())})
+                      : 0);
+}
+
+int64_t texts_of(const Model& model, const CacheNeeds& needs, int64_t tokens) {
+  if (needs.page_bytes == 0) return needs.rows;
+  const int64_t idle = row_bytes(model, needs, 0), text = row_bytes(model, needs, tokens);
+  const int64_t free = std::max<int64_t>(needs.cache_bytes - needs.rows * idle, 0);
+  return std::min(needs.rows, free / std::max<int64_t>(text - idle, 1));
 }
 
 LanguageModel::LanguageModel(const std::shared_ptr<const Model>& model, const std::string& file,
@@ -73,12 +116,28 @@ LanguageModel::LanguageModel(const std::shared_ptr<const Model>& model, const st
       has_byte_alphabet_(has_byte_alphabet(texts_)) {
   load_template(options.text);
   makers_ = texts_.options({});
-  session_.emplace(text::open_for_generation(with_rows(model, options), options.session));
-  const generation::EngineOptions engine = {.prefill_chunk = options.text.prefill_chunk,
-                                            .step_tokens = options.text.prefill_chunk,
-                                            .reuse_prefixes = true};
-  engine_.emplace(*session_, engine);
+  const bool has_drafts = !options.text.draft.empty();
+  session_.emplace(text::open_for_generation(with_rows(model, options), options.session, has_drafts));
+  engine_.emplace(*session_, engine_options());
   thread_ = std::thread([this] { run(); });
+}
+
+generation::EngineOptions LanguageModel::engine_options() const {
+  const text::TextOptions& text = options_.text;
+  generation::EngineOptions engine = {
+      .prefill_chunk = text.prefill_chunk,
+      .step_tokens = options_.step_tokens > 0 ? options_.step_tokens : text.prefill_chunk,
+      .reuse_prefixes = true,
+      .reproducible = options_.reproducible,
+      .cache_bytes = options_.cache_bytes};
+  if (text.draft.empty()) return engine;
+  const int64_t vocabulary = generation::vocabulary_of(session_->model().entry("decode"), 2);
+  const auto source =
+      text::draft_source(text.draft, {texts_.file(), texts_.tokenizer(), vocabulary}, options_.session);
+  engine.drafts = {.drafter = source({generation::rows_of_cache(session_->model()),
+                                      generation::positions_of_cache(session_->model())}),
+                   .most = text.draft_tokens};
+  return engine;
 }
 
 LanguageModel::~LanguageModel() {

@@ -1,6 +1,6 @@
 // A language model that serves requests of many threads: one thread of its own steps an Engine, in which all texts are generated
-// together. A request gets a row of the cache that holds the longest text, so whatever has begun can end: nothing is preempted,
-// and nothing runs out of memory. Requests beyond the rows wait, and beyond the queue they are refused.
+// together. A request gets a row of the cache with memory for all that it can need, so whatever has begun can end: nothing is
+// preempted, and nothing runs out of memory. Requests that find no row or no memory wait, and beyond the queue they are refused.
 #pragma once
 
 #include <atomic>
@@ -22,17 +22,31 @@ namespace genesis::serving {
 
 struct LanguageOptions {
   SessionOptions session = {};
-  text::TextOptions text = {};  // tokenizer, chat_template, context (0: up to 4096 tokens), prefill_chunk
-  int64_t rows = 4;             // texts at a time
-  int64_t queue = 64;           // requests that may wait for a row
+  // tokenizer, chat_template, context (0: up to 4096 tokens), prefill_chunk, draft, draft_tokens
+  text::TextOptions text = {};
+  int64_t rows = 4;    // texts at a time
+  int64_t queue = 64;  // requests that may wait for a row
+  // Memory that the rows share (EngineOptions::cache_bytes); 0: each row has memory for the longest text.
+  int64_t cache_bytes = 0;
+  bool reproducible = false;  // EngineOptions::reproducible
+  int64_t step_tokens =
+      0;  // tokens of prompts that are read between two steps of the other texts; 0: a chunk
 };
 
 // The numbers of a model's cache, known before it is opened.
 struct CacheNeeds {
   int64_t rows = 0, positions = 0;
-  int64_t weight_bytes = 0, row_bytes = 0;  // the weights; a row of the cache
+  int64_t weight_bytes = 0, row_bytes = 0;  // the weights; a row with the longest text
+  int64_t page_bytes = 0;                   // of the device; 0: every row has memory for its longest text
+  int64_t cache_bytes = 0;                  // all rows
 };
 CacheNeeds cache_needs(const Model& model, const LanguageOptions& options);
+// Returns the memory of a row whose text has this many tokens with its answer; 0 tokens: the row is idle.
+int64_t row_bytes(const Model& model, const CacheNeeds& needs, int64_t tokens);
+// Returns the memory of the largest step, and of the settings of all rows. Makes plans, which takes a moment.
+int64_t step_bytes(const std::shared_ptr<const Model>& model, const LanguageOptions& options);
+// Returns how many such texts the cache holds at a time.
+int64_t texts_of(const Model& model, const CacheNeeds& needs, int64_t tokens);
 
 class LanguageModel {
  public:
@@ -82,6 +96,7 @@ class LanguageModel {
 
  private:
   void load_template(const text::TextOptions& options);
+  generation::EngineOptions engine_options() const;
   void run();
 
   const LanguageOptions options_;

@@ -97,6 +97,8 @@ std::string Metrics::gauges() const {
          single("genesis_cache_rows", "gauge", "Texts that the cache holds.", rows_) +
          single("genesis_cache_positions", "gauge", "Tokens of a row of the cache.", positions_) +
          single("genesis_cache_bytes", "gauge", "Size of the cache.", cache_bytes_) +
+         single("genesis_cache_used_bytes", "gauge",
+                "Memory of the cache that texts have; 0 without --memory.", load_.cache_bytes) +
          single("genesis_resident_bytes", "gauge", "Memory of the process.", resident_bytes());
 }
 

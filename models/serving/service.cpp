@@ -93,7 +93,7 @@ Service::Service(std::shared_ptr<const Model> model, const std::string& file, co
   if (model->find_entry("prefill") && model->find_entry("decode")) {
     host_.language = std::make_unique<LanguageModel>(model, file, options.language, host_.metrics);
     const CacheNeeds needs = cache_needs(*model, options.language);
-    host_.metrics.set_rows(needs.rows, needs.positions, needs.rows * needs.row_bytes);
+    host_.metrics.set_rows(needs.rows, needs.positions, needs.cache_bytes);
   }
   host_.encoder = EncoderModel::open(model, file, options.language.session);
   if (!host_.language && !host_.encoder)

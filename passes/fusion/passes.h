@@ -93,4 +93,9 @@ Graph fuse_swiglu_products(const Graph& graph, const PassContext& context);
 // computes nothing.
 Graph one_row_starts(const Graph& graph, const PassContext& context);
 
+// A row of a cache that is cut out, gets new tokens and is put back becomes an update of the whole cache, in place, of which the row is
+// cut out behind: only the new tokens are written, and not the whole row. The cache is then one sequence of rows: place = row *
+// positions + start.
+Graph update_rows(const Graph& graph, const PassContext& context);
+
 }  // namespace genesis::passes

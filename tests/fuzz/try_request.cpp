@@ -1,5 +1,6 @@
 #include "tests/fuzz/try_request.h"
 
+#include "models/grammar/gbnf.h"
 #include "models/grammar/json_schema.h"
 #include "models/grammar/regex.h"
 #include "models/serving/chat_messages.h"
@@ -20,7 +21,12 @@ void follow(grammar::Grammar grammar, grammar::Grammar::Rule root) {
 
 void try_format(const serving::Json& format) {
   grammar::Grammar grammar;
-  if (format.is_string()) follow(grammar, add_regex(grammar, format.get<std::string>()));
+  if (format.is_string()) {
+    const auto text = format.get<std::string>();
+    const auto root =
+        text.find("::=") == std::string::npos ? add_regex_search(grammar, text) : add_gbnf(grammar, text);
+    return follow(std::move(grammar), root);
+  }
   if (!format.is_object()) return;
   const auto root = add_json_schema(grammar, format);
   follow(std::move(grammar), root);

@@ -2,11 +2,13 @@
 #include <fstream>
 #include <iostream>
 
+#include "executor/cache_pages.h"
+#include "executor/runtime/device.h"
 #include "models/serving/service.h"
 #include "tools/common/numbers.h"
-#include "tools/text/sampling_flags.h"
 #include "tools/run/run_commands.h"
 #include "tools/serve/http_server.h"
+#include "tools/text/sampling_flags.h"
 
 namespace genesis::tools {
 namespace {
@@ -37,14 +39,33 @@ std::set<std::string> read_keys(const std::string& path) {
 
 bool writes_texts(const Model& model) { return model.find_entry("prefill") && model.find_entry("decode"); }
 
-// Gives the cache as many rows as --memory has room for. Throws Error if it has room for fewer than --parallel, or for none.
+// Lets --parallel texts share what --memory leaves beside the weights: each gets the pages that it can need.
+void share_pages(ServeFlags& flags, const Model& model, int64_t bytes) {
+  serving::LanguageOptions& language = flags.service.language;
+  language.cache_bytes = bytes;
+  const serving::CacheNeeds needs = serving::cache_needs(model, language);
+  const int64_t least = needs.row_bytes + (language.rows - 1) * serving::row_bytes(model, needs, 0);
+  if (bytes < least)
+    fail(
+        "--memory {} has no room for a text of {} tokens beside {} others: the weights take {}, the text and "
+        "rows without one {}; a smaller --context or --parallel needs less",
+        flags.memory, needs.positions, language.rows - 1, human_bytes(needs.weight_bytes),
+        human_bytes(least));
+}
+
+// Gives the cache what --memory leaves beside the weights. If --parallel texts of the longest size do not fit, they share pages where
+// the device has them. Throws Error if that has room for fewer than --parallel, or for none.
 void fit_memory(ServeFlags& flags, const Model& model, bool is_parallel_given) {
   if (flags.memory.empty()) return;
   constexpr int64_t kMaxRows = 64;
   int64_t& rows = flags.service.language.rows;
   const int64_t bytes = bytes_or_fail("--memory " + flags.memory, flags.memory);
   const serving::CacheNeeds needs = serving::cache_needs(model, flags.service.language);
-  const int64_t fitting = needs.row_bytes > 0 ? (bytes - needs.weight_bytes) / needs.row_bytes : 1;
+  const int64_t left = bytes - needs.weight_bytes;
+  const int64_t fitting = needs.row_bytes > 0 ? left / needs.row_bytes : 1;
+  const bool has_pages = cache_page_bytes(resolve_device(flags.service.language.session.device)) > 0;
+  if (is_parallel_given && fitting >= 1 && fitting < rows && has_pages)
+    return share_pages(flags, model, left);
   if (fitting < (is_parallel_given ? rows : 1))
     fail(
         "--memory {} has no room for {} texts of {} tokens: the weights take {} and each text {}; a smaller "
@@ -54,22 +75,38 @@ void fit_memory(ServeFlags& flags, const Model& model, bool is_parallel_given) {
   if (!is_parallel_given) rows = std::min(fitting, kMaxRows);
 }
 
-void print_needs(const ServeFlags& flags, const Model& model) {
-  const serving::CacheNeeds needs = serving::cache_needs(model, flags.service.language);
-  const int64_t cache = needs.rows * needs.row_bytes;
-  flags.out.print({{"texts", needs.rows},
+// Returns how many texts of which length the cache holds: a line for each.
+std::string sizes_text(const Model& model, const serving::CacheNeeds& needs) {
+  std::string lines;
+  if (needs.page_bytes > 0)
+    for (int64_t tokens = needs.positions; tokens >= 128; tokens /= 4)
+      lines +=
+          fmt::format("        {} texts of {} tokens, {} each\n", serving::texts_of(model, needs, tokens),
+                      tokens, human_bytes(serving::row_bytes(model, needs, tokens)));
+  return lines;
+}
+
+void print_needs(const ServeFlags& flags, const std::shared_ptr<const Model>& model) {
+  const serving::CacheNeeds needs = serving::cache_needs(*model, flags.service.language);
+  const int64_t cache = needs.cache_bytes, steps = serving::step_bytes(model, flags.service.language);
+  const int64_t longest = serving::texts_of(*model, needs, needs.positions);
+  flags.out.print({{"texts", longest},
+                   {"rows", needs.rows},
                    {"tokens", needs.positions},
                    {"weight_bytes", needs.weight_bytes},
                    {"text_bytes", needs.row_bytes},
                    {"cache_bytes", cache},
+                   {"step_bytes", steps},
                    {"total_bytes", needs.weight_bytes + cache}},
                   [&] {
                     std::cout << fmt::format(
-                        "{} texts at a time, each of {} tokens with its answer\nweights {}\ncache   {}, {} "
-                        "for each text\ntotal   "
-                        "{}, without buffers of single steps\n",
-                        needs.rows, needs.positions, human_bytes(needs.weight_bytes), human_bytes(cache),
-                        human_bytes(needs.row_bytes), human_bytes(needs.weight_bytes + cache));
+                        "{} texts at a time, of which {} may be of {} tokens with their answers\nweights "
+                        "{}\ncache   {}, {} for "
+                        "a text of {} tokens\n{}steps   {}\ntotal   {}, without the program's own\n",
+                        needs.rows, longest, needs.positions, human_bytes(needs.weight_bytes),
+                        human_bytes(cache), human_bytes(needs.row_bytes), needs.positions,
+                        sizes_text(*model, needs), human_bytes(steps),
+                        human_bytes(needs.weight_bytes + cache + steps));
                   });
 }
 
@@ -85,6 +122,12 @@ void say_where(const ServeFlags& flags, const serving::Service& service, int por
             << std::flush;
 }
 
+// A GPU reads many tokens in the time of a few. Reproducible texts share prompts in whole chunks.
+void fit_chunks(serving::LanguageOptions& language) {
+  language.text.prefill_chunk = language.reproducible ? 512 : 2048;
+  if (language.step_tokens == 0) language.step_tokens = 8192;
+}
+
 void serve(ServeFlags& flags, const Command& app) {
   if (!flags.keys.empty()) flags.service.keys = read_keys(flags.keys);
   flags.service.origins = {flags.origins.begin(), flags.origins.end()};
@@ -93,13 +136,19 @@ void serve(ServeFlags& flags, const Command& app) {
     fail_usage("--host {} lets other machines ask: give --api-key-file with a key for each client",
                flags.http.host);
   flags.service.language.session = flags.run.session_options();
+  if (resolve_device(flags.service.language.session.device) != "cpu" && !app.is_given("--prefill-chunk"))
+    fit_chunks(flags.service.language);
   flags.http.limits.body_bytes = static_cast<size_t>(flags.body_megabytes * 1e6);
   const std::string file = model_file(flags.file);
   const std::shared_ptr<const Model> model = load_model(file);
+  if (flags.service.language.reproducible && !flags.service.language.text.draft.empty())
+    fail_usage(
+        "--reproducible: drafts are verified in products of more rows, which a GPU rounds otherwise; leave "
+        "out --draft");
   if (writes_texts(*model)) fit_memory(flags, *model, app.is_given("--parallel"));
   if (flags.check) {
     if (!writes_texts(*model)) fail("--check: {} writes no texts, so it has no cache", file);
-    return print_needs(flags, *model);
+    return print_needs(flags, model);
   }
   // The service ends first: its requests keep connections, which need the server.
   serving::Service* served = nullptr;
@@ -121,9 +170,10 @@ void add_limits(Command& command, ServeFlags& flags) {
              Range<int64_t>{1, 4096});
   add_number(command, "--queue", flags.service.language.queue,
              "texts that may wait; more are refused with the status 429", Range<int64_t>{0, 1000000});
-  command.add_option(
-      "--memory", flags.memory,
-      "bytes for weights and cache, such as 60GB: as many texts at a time as they hold, at most 64");
+  command.add_option("--memory", flags.memory,
+                     "bytes for weights and cache, such as 60GB: as many texts at a time as they hold, at "
+                     "most 64; on the CPU, more "
+                     "--parallel texts share them, each as it needs");
   add_number(command, "--connections", limits.connections, "connections that may be open",
              Range<int>{1, 100000});
   add_number(command, "--max-body", flags.body_megabytes, "megabytes of a request",
@@ -165,6 +215,13 @@ void add_serve(Command& app) {
                       "another chat template: a file .jinja");
   add_context(*command, flags->service.language.text.context);
   add_prefill_chunk(*command, flags->service.language.text.prefill_chunk);
+  add_number(
+      *command, "--step-tokens", flags->service.language.step_tokens,
+      "tokens of prompts that are read between two steps of the other texts; default: a chunk, 8192 on a GPU",
+      Range<int64_t>{1, 1 << 20});
+  add_drafts(*command, flags->service.language.text);
+  command->add_flag("--reproducible", flags->service.language.reproducible,
+                    "on a GPU: texts do not depend on other requests, as they never do on the CPU");
   add_limits(*command, *flags);
   command->add_flag("--check", flags->check,
                     "print how many texts of which length the memory holds, and end");

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "models/grammar/gbnf.h"
 #include "models/grammar/json_schema.h"
 #include "models/grammar/regex.h"
 #include "models/grammar/token_masks.h"
@@ -87,12 +88,80 @@ TEST(JsonSchema, ListsAndReferences) {
   expect_schema(R"({"type": "string", "pattern": "^[a-z]+$"})", {"\"ab\""}, {"\"\"", "\"A\""});
 }
 
+TEST(JsonSchema, StringsThatMatch) {
+  expect_schema(R"({"type": "string", "pattern": "b.$|^x"})", {R"("ab\"")", R"("bc")", R"("xyz")"},
+                {R"("ab"")", R"("a")", R"("bcd")", "\"b\n\""});
+  expect_schema(R"({"type": "string", "format": "date"})", {"\"2024-02-29\"", "\"1999-12-31\""},
+                {"\"2023-02-29\"", "\"1900-02-29\"", "\"2024-13-01\"", "\"24-01-01\""});
+  expect_schema(R"({"type": "string", "format": "ipv4"})", {"\"127.0.0.255\""},
+                {"\"1.2.3\"", "\"1.2.3.256\""});
+}
+
+TEST(JsonSchema, NumbersOfARange) {
+  for (const auto& [least, most] :
+       {std::pair(-120, 7), std::pair(3, 3), std::pair(95, 1203), std::pair(-40, -8)}) {
+    Grammar grammar;
+    grammar.set_root(add_json_schema(grammar, {{"type", "integer"}, {"minimum", least}, {"maximum", most}}));
+    Recognizer recognizer(grammar);
+    for (int i = -1500; i < 1500; ++i)
+      EXPECT_EQ(matches(recognizer, std::to_string(i)), least <= i && i <= most)
+          << i << " of " << least << " to " << most;
+  }
+  expect_schema(R"({"type": "number", "exclusiveMinimum": 0, "maximum": 2})",
+                {"0.001", "1", "1.999", "2", "2.00"}, {"0", "0.0", "2.01", "-1", "3", "-0.5"});
+  expect_schema(R"({"type": "number", "minimum": -1})", {"-1", "-1.0", "-0.5", "0", "17.25"}, {"-1.5", "-2"});
+}
+
+TEST(JsonSchema, OtherPropertiesAreNotTheNamedOnes) {
+  expect_schema(
+      R"({"type": "object", "properties": {"ab": {"type": "boolean"}}, "additionalProperties": {"type": "integer"}})",
+      {R"({"ab": true, "a": 1, "abc": 2, "": 3})"},
+      {R"({"ab": 1})", R"({"a": 1, "ab": 2})", R"({"\u0061b": 1})"});
+}
+
+TEST(JsonSchema, ConstantsOfTheirType) {
+  expect_schema(R"({"type": ["string", "object"], "enum": ["a", 1, {"b": [1, 2]}]})",
+                {"\"a\"", R"({"b":[1,2]})", R"({ "b": [1, 2] })"}, {"1", R"({"b": [1]})"});
+  expect_schema(
+      R"({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "null"}], "items": false, "minItems": 2})",
+      {"[1, null]"}, {"[1]", "[]", "[1, null, 2]"});
+}
+
+TEST(Gbnf, DescribesTexts) {
+  const std::string text = R"(# a comment
+root ::= (greeting | "bye" "!"{2}) [^\n] # behind
+greeting ::=
+  "hi" (", " name)? |
+  "\x48\u00e9" .
+name ::= [A-Z] [a-z-]{1,3}
+)";
+  expect([&](Grammar& g) { return add_gbnf(g, text); }, {"hi.", "hi, Ann?", "bye!!x", "H\u00e9\u4e16 "},
+         {"hi", "hi, ann.", "bye!x", "hi, Annaa?", "hi\n", "hi, A."});
+  expect([](Grammar& g) { return add_gbnf(g, "root ::= \"(\" root* \")\""); }, {"()", "(()(()))"},
+         {"", "(", "())"});
+}
+
+TEST(Gbnf, RefusesWhatItDoesNotKnow) {
+  for (const char* text : {"", "a ::= \"b\"", "root ::= b", "root = \"a\"", "root ::= \"a", "root ::= [a",
+                           "root ::= (\"a\"", "root ::= \"a\" )", "root ::= \"\\q\"", "root ::= \"a\"{2,1}",
+                           "root ::= \"a\"\nroot ::= \"b\"", "root ::= [b-a]", "root ::= \"\xff\""}) {
+    Grammar grammar;
+    EXPECT_NE(error_of([&] { add_gbnf(grammar, text); }), "") << text;
+  }
+  Grammar endless;
+  endless.set_root(add_gbnf(endless, "root ::= root \"a\" | \"b\""));
+  EXPECT_NE(error_of([&] { Recognizer recognizer(endless); }).find("begins with itself"), std::string::npos);
+}
+
 TEST(JsonSchema, RefusesWhatItCannotKeep) {
-  for (const char* schema : {R"({"type": "integer", "minimum": 3})", R"({"type": "text"})",
-                             R"({"$ref": "http://x"})", R"({"$ref": "#/no"})", R"({"$ref": "#a"})",
-                             R"({"type": "object", "properties": {}, "required": ["x"]})",
-                             R"({"type": "string", "format": "date"})", R"({"not": {}})", "5",
-                             R"({"type": "string", "pattern": "a"})"}) {
+  for (const char* schema :
+       {R"({"type": "integer", "multipleOf": 3})", R"({"type": "text"})",
+        R"({"type": "number", "minimum": 0.5})", R"({"type": "integer", "minimum": 3, "maximum": 2})",
+        R"({"type": "string", "minimum": 3})", R"({"type": "array", "prefixItems": [{}]})",
+        R"({"type": "string", "enum": [1]})", R"({"$ref": "http://x"})", R"({"$ref": "#/no"})",
+        R"({"$ref": "#a"})", R"({"type": "object", "properties": {}, "required": ["x"]})",
+        R"({"type": "string", "format": "email"})", R"({"not": {}})", "5",
+        R"({"type": "string", "pattern": "(?=a)b"})"}) {
     Grammar grammar;
     EXPECT_NE(error_of([&] { add_json_schema(grammar, Json::parse(schema)); }), "") << schema;
   }
@@ -102,7 +171,8 @@ TEST(Constraint, AllowsTokensThatTheGrammarHas) {
   const std::vector<std::string> bytes = {"a", "ab", "b", "abc", "", "c", "bc"};
   Grammar grammar;
   grammar.set_root(add_regex(grammar, "a(bc)*"));
-  Constraint constraint(std::make_shared<const TokenTree>(bytes), grammar, {4});
+  Constraint constraint(std::make_shared<TokenMasks>(std::make_shared<const TokenTree>(bytes), grammar,
+                                                     std::vector<int64_t>{4}));
   std::vector<int64_t> chosen;
   const auto allowed = [&] {
     std::vector<float> bias(bytes.size() + 1, 0);
@@ -121,6 +191,7 @@ TEST(Constraint, AllowsTokensThatTheGrammarHas) {
 
 TEST(Requests, DamagedOnesAreErrors) {
   const std::string seeds[] = {
+      R"({"messages": [{"role": "user", "content": "x"}], "format": "root ::= (a | \"b\"){1,3} # c\na ::= [^a-c\\n]+ \"\\x41\" . root?"})",
       R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}], "n": 2, "seed": 7, "stop": ["a", "b"], "format": "(a|b)+[^c]{1,3}"})",
       R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": "{\"a\": 1}"}}]}], "tools":
           [{"type": "function", "function": {"name": "f"}}], "tool_choice": "required", "temperature": 0.5, "format": {"type": "object",
@@ -130,8 +201,8 @@ TEST(Requests, DamagedOnesAreErrors) {
   int used = 0;
   for (uint64_t seed = 0; seed < 3000; ++seed) {
     testing::Mutator mutator(seed);
-    std::string body = seeds[seed % 3];
-    if (seed >= 3) mutator.damage(body);
+    std::string body = seeds[seed % std::size(seeds)];
+    if (seed >= std::size(seeds)) mutator.damage(body);
     try {
       used += testing::try_request(body);
     } catch (const std::exception& error) {

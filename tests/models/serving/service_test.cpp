@@ -368,6 +368,9 @@ TEST_F(Serve, CompletionWithJsonSchema) {
   EXPECT_TRUE(color == "red" || color == "green") << color;
   expect_refused(kChat, chat("x", {{"response_format", {{"type", "xml"}}}}), "response_format.type",
                  "json_object");
+  const Json gbnf = answer(kChat, {{"messages", message("x")}, {"grammar", "root ::= \"b\" [xy]{3}"}});
+  EXPECT_EQ(gbnf["choices"][0]["message"]["content"].get<std::string>().size(), 4u);
+  expect_refused(kChat, {{"messages", message("x")}, {"grammar", "root ::= a"}}, "grammar", "no rule");
 }
 
 TEST_F(Serve, ToolsMayBeForced) {
@@ -383,6 +386,40 @@ TEST_F(Serve, ToolsMayBeForced) {
   const Json call = made["choices"][0]["message"]["tool_calls"][0]["function"];
   EXPECT_EQ(call["name"], "add");
   EXPECT_TRUE(Json::parse(call["arguments"].get<std::string>())["a"].is_number_integer());
+}
+
+TEST_F(Serve, ResponsesWithTools) {
+  const Json schema = {
+      {"type", "object"}, {"properties", {{"a", {{"type", "integer"}}}}}, {"required", {"a"}}};
+  const Json tool = {{"type", "function"}, {"name", "add"}, {"parameters", schema}, {"strict", true}};
+  Json body = {{"input", "x"},
+               {"tools", {tool}},
+               {"tool_choice", {{"type", "function"}, {"name", "add"}}},
+               {"seed", 5}};
+  const Json made = answer("/v1/responses", body);
+  ASSERT_EQ(made["output"].size(), 1u) << made;
+  const Json call = made["output"][0];
+  EXPECT_EQ(call["type"], "function_call");
+  EXPECT_EQ(call["name"], "add");
+  EXPECT_TRUE(Json::parse(call["arguments"].get<std::string>())["a"].is_number_integer());
+  body["stream"] = true;
+  const auto reply = start(*service_, "/v1/responses", body);
+  reply->wait();
+  std::string arguments;
+  for (const Json& event : events_of(reply->body()))
+    if (event["type"] == "response.function_call_arguments.delta")
+      arguments += event["delta"].get<std::string>();
+  EXPECT_EQ(arguments, call["arguments"]);
+  // The conversation goes on with what the tool has returned, and an answer of a given form.
+  const Json next = {{{"role", "user"}, {"content", "x"}},
+                     call,
+                     {{"type", "function_call_output"}, {"call_id", call["call_id"]}, {"output", "3"}}};
+  const Json form = {{"format", {{"type", "json_schema"}, {"name", "n"}, {"schema", schema}}}};
+  const Json last = answer("/v1/responses", {{"input", next}, {"text", form}, {"seed", 5}});
+  const Json text = Json::parse(last["output"][0]["content"][0]["text"].get<std::string>());
+  EXPECT_TRUE(text["a"].is_number_integer());
+  expect_refused("/v1/responses", {{"input", "x"}, {"tools", {{{"type", "web_search"}}}}}, "tools",
+                 "function");
 }
 
 TEST(ToolCalls, AreFoundInPieces) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/fuzz/mutate.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -148,6 +149,62 @@ TEST_F(ServeTool, HostileClientsEndInCleanErrors) {
   EXPECT_EQ(server.end().code, 0);
 }
 
+// What a proxy may pass on as one request and a server may take for two, or the other way round.
+TEST_F(ServeTool, SmuggledRequestsAreNotAnswered) {
+  ServeProcess server({tiny("qwen2.genesis"), "--request-seconds", "3"});
+  const std::string inner = "GET /smuggled HTTP/1.1\r\nhost: localhost\r\n\r\n";
+  const std::string head = "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\n";
+  const std::string length = "content-length: " + std::to_string(inner.size()) + "\r\n";
+  const std::string refused[] = {
+      head + length + "transfer-encoding: chunked\r\n\r\n0\r\n\r\n" + inner,
+      head + "transfer-encoding: chunked\r\n" + length + "\r\n0\r\n\r\n" + inner,
+      head + "transfer-encoding : chunked\r\n\r\n0\r\n\r\n" + inner,
+      head + "transfer-encoding: xchunked\r\n\r\n0\r\n\r\n" + inner,
+      head + "transfer-encoding: chunked\r\ntransfer-encoding: identity\r\n\r\n0\r\n\r\n" + inner,
+      head + "content-length: +5\r\n\r\n" + inner,
+      head + "content-length: 0x10\r\n\r\n" + inner,
+      head + "content-length: 5, 6\r\n\r\n" + inner,
+      head + "content-length\r\n : 5\r\n\r\n" + inner,
+      head + "transfer-encoding: chunked\r\n\r\n-1\r\n" + inner,
+      "GET /health HTTP/1.1\nhost: localhost\n\n" + inner,
+      "GET /health HTTP/1.1\r\nhost: localhost\r\nx: a\rb\r\n\r\n" + inner,
+  };
+  for (const std::string& request : refused) {
+    const std::string answer = server.ask(request);
+    EXPECT_EQ(answer.substr(0, 13), "HTTP/1.1 400 ") << request << "\n" << answer;
+    EXPECT_EQ(answer.find("HTTP/1.1", 1), std::string::npos) << request << "\n" << answer;
+  }
+  // A body is never read as a request, and many requests of one connection are answered in their order.
+  const std::string body = server.ask(head + length + "connection: close\r\n\r\n" + inner);
+  EXPECT_EQ(body.find("HTTP/1.1", 1), std::string::npos) << body;
+  std::string many;
+  for (int i = 0; i < 50; ++i)
+    many += "GET /v1/models" + std::string(i % 2 ? "/x" : "") + " HTTP/1.1\r\nhost: localhost\r\n\r\n";
+  many += "GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+  const std::string answers = server.ask(many);
+  int count = 0;
+  for (size_t at = 0; (at = answers.find("HTTP/1.1 ", at)) != std::string::npos; ++at, ++count)
+    EXPECT_EQ(answers.substr(at + 9, 3), count % 2 && count < 50 ? "404" : "200") << count;
+  EXPECT_EQ(count, 51);
+  EXPECT_EQ(server.end().code, 0);
+}
+
+TEST_F(ServeTool, DamagedRequestsEndInAnswers) {
+  ServeProcess server({tiny("qwen2.genesis"), "--request-seconds", "0.2"});
+  const std::string whole =
+      post("/v1/completions", R"({"prompt": [1, 2], "max_tokens": 1})", "accept: */*\r\n");
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    std::string request = whole;
+    Mutator(seed).damage(request);
+    const std::string answer = server.ask(request);
+    if (!answer.empty()) {
+      EXPECT_EQ(answer.substr(0, 7), "HTTP/1.") << seed;
+    }
+  }
+  EXPECT_TRUE(server.is_healthy());
+  EXPECT_EQ(server.end().code, 0);
+}
+
 TEST_F(ServeTool, ClientsThatLeaveOrReadNothingHoldUpNobody) {
   ServeProcess server({tiny("qwen2.genesis"), "--parallel", "1", "--write-seconds", "0.5"});
   const Client deaf(server.port(), 1024);
@@ -202,6 +259,12 @@ TEST_F(ServeTool, FlagsAreChecked) {
   EXPECT_EQ(expect_json(run_tool("genesis-run", {"serve", model, "--check", "--json", "--context", "256",
                                                  "--memory", total}))["texts"],
             3);
+  // More texts share the same memory.
+  const auto shared = expect_json(run_tool("genesis-run", {"serve", model, "--check", "--json", "--context",
+                                                           "256", "--memory", total, "--parallel", "4"}));
+  EXPECT_EQ(shared["rows"], 4);
+  EXPECT_EQ(shared["total_bytes"], needs["total_bytes"]);
+  EXPECT_LT(shared["texts"], 4);
 }
 
 // Returns a Python that has the package openai, installing it beside the build; empty if neither works.

@@ -1,0 +1,83 @@
+#include "executor/generation/cache_budget.h"
+
+#include <algorithm>
+
+#include "executor/generation/entry_points.h"
+#include "schema/core/error.h"
+#include "schema/messages/human_bytes.h"
+
+namespace genesis::generation {
+
+CacheBudget::CacheBudget(Session& session, size_t rows, int64_t capacity, int64_t bytes)
+    : session_(session), bytes_(bytes), positions_(rows, 0) {
+  if (bytes == 0) return;
+  pages_.emplace(session);
+  const int64_t least = bytes_of(capacity) + (std::ssize(positions_) - 1) * bytes_of(0);
+  if (bytes < least)
+    fail(
+        "a cache of {} has no room for one text of {} tokens beside {} other rows: it takes {}; fewer rows "
+        "or "
+        "shorter texts need less",
+        human_bytes(bytes), capacity, positions_.size() - 1, human_bytes(least));
+}
+
+int64_t CacheBudget::used() const {
+  int64_t bytes = 0;
+  if (is_limited())
+    for (const int64_t positions : positions_) bytes += bytes_of(positions);
+  return bytes;
+}
+
+// Returns the bytes of all rows when those without a request have nothing but one of them `positions` positions.
+int64_t CacheBudget::bytes_of_busy(const std::vector<Row>& rows, int64_t positions) const {
+  int64_t bytes = bytes_of(positions) - bytes_of(0);
+  for (size_t r = 0; r < rows.size(); ++r) bytes += bytes_of(rows[r].task ? positions_[r] : 0);
+  return bytes;
+}
+
+bool CacheBudget::has_room(const std::vector<Row>& rows, int64_t positions) const {
+  return !is_limited() || bytes_of_busy(rows, positions) <= bytes_;
+}
+
+bool CacheBudget::has_room_beside(const std::vector<Row>& rows, size_t kept, int64_t positions) const {
+  if (!is_limited()) return true;
+  const int64_t own = rows[kept].task ? 0 : bytes_of(positions_[kept]) - bytes_of(0);
+  return bytes_of_busy(rows, positions) + own <= bytes_;
+}
+
+void CacheBudget::make_room(CacheRows& rows, size_t row, size_t kept, int64_t positions) {
+  if (!is_limited()) return;
+  std::vector<Row>& all = rows.all();
+  while (used() - bytes_of(positions_[row]) + bytes_of(positions) > bytes_) {
+    std::optional<size_t> oldest;
+    for (size_t r = 0; r < all.size(); ++r) {
+      if (all[r].task || r == row || r == kept || positions_[r] == 0) continue;
+      if (!oldest || all[r].last_used < all[*oldest].last_used) oldest = r;
+    }
+    if (!oldest) return;
+    rows.assign(all[*oldest], 0);
+    set(*oldest, 0);
+  }
+}
+
+void CacheBudget::set(size_t row, int64_t positions) {
+  if (!is_limited()) return;
+  if (positions < positions_[row]) pages_->keep(static_cast<int64_t>(row), positions);
+  positions_[row] = positions;
+}
+
+// An idle row writes the last token of its text again in each step, so that one is kept behind those that can be shared.
+void CacheBudget::release(Row& row, size_t index) {
+  if (!is_limited()) return;
+  Text& text = *row.text;
+  if (row.conversation == 0) text.cached = std::min(text.cached, text.shareable > 0 ? text.shareable + 1 : 0);
+  set(index, text.cached);
+}
+
+void CacheBudget::copy(size_t from, size_t to, int64_t positions) {
+  if (is_limited()) return pages_->copy(static_cast<int64_t>(from), static_cast<int64_t>(to), positions);
+  session_.run(kCopyRow, {{"from", Tensor::scalar<int64_t>(static_cast<int64_t>(from))},
+                          {"to", Tensor::scalar<int64_t>(static_cast<int64_t>(to))}});
+}
+
+}  // namespace genesis::generation

@@ -1,0 +1,160 @@
+// Tests a paged cache whose rows share less memory than their longest texts need: requests have the same tokens and
+// log-probabilities as alone, wait for memory in the order of their arrival, and never take more than there is.
+#include "executor/generation/cache_budget.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "executor/generation/engine.h"
+#include "executor/runtime/aligned_memory.h"
+#include "models/generation/generate.h"
+#include "models/zoo.h"
+#include "passes/core/quantized_cache.h"
+
+namespace genesis::generation {
+namespace {
+
+constexpr int64_t kPositions = 512, kRows = 6;
+
+std::shared_ptr<const Model> small(int64_t rows) {
+  const models::Settings settings = {{"vocab_size", "61"},         {"hidden_size", "32"},
+                                     {"intermediate_size", "48"},  {"num_hidden_layers", "2"},
+                                     {"num_attention_heads", "4"}, {"num_key_value_heads", "2"},
+                                     {"head_dim", "16"},           {"max_position_embeddings", "512"},
+                                     {"initializer_range", "0.3"}};
+  return models::with_cache(*models::make_model("qwen2", settings, 3), rows, kPositions);
+}
+
+std::shared_ptr<const Model> in_eight_bits(int64_t rows) {
+  return passes::with_quantized_cache(*small(rows));
+}
+
+struct Served {
+  Session session;
+  Engine engine;
+  Served(const std::shared_ptr<const Model>& model, const EngineOptions& options)
+      : session(text::open_for_generation(model, {.threads = 2})), engine(session, options) {}
+};
+
+EngineOptions options_with(int64_t cache_bytes) {
+  return {.prefill_chunk = 16, .step_tokens = 16, .reuse_prefixes = true, .cache_bytes = cache_bytes};
+}
+
+// Returns the memory of all rows, idle but for one with the longest text and `texts` others of 64 positions.
+int64_t bytes_for(const Model& model, int64_t texts) {
+  const auto bytes = [&](int64_t positions) {
+    return paged_row_bytes(model, positions, memory_page_bytes());
+  };
+  return kRows * bytes(0) + (bytes(kPositions) - bytes(0)) + texts * (bytes(64) - bytes(0));
+}
+
+Request request_of(int64_t i) {
+  Request request = {{}, {.max_tokens = 1 + i % 11, .temperature = 1.2, .seed = static_cast<uint64_t>(i)}};
+  // Two beginnings that prompts share, and one long text in nine.
+  const int64_t length = i % 9 == 4 ? 300 : 20 + i * 7 % 40;
+  for (int64_t at = 0; at < length; ++at)
+    request.prompt.push_back((at * 17 + (at < 20 ? i % 2 : i) * 29 + 5) % 61);
+  if (i % 5 == 2) request.options.logprobs = true, request.options.top_logprobs = 2;
+  return request;
+}
+
+std::vector<Result> alone(const std::shared_ptr<const Model>& model, int64_t count) {
+  Served one(model, options_with(0));
+  std::vector<Result> results;
+  for (int64_t i = 0; i < count; ++i) {
+    const RequestId id = one.engine.submit(request_of(i));
+    while (one.engine.step()) {
+    }
+    results.push_back(*one.engine.poll(id).result);
+  }
+  return results;
+}
+
+void expect_equal(const Result& result, const Result& expected, int64_t i) {
+  EXPECT_FALSE(result.error) << "request " << i;
+  EXPECT_EQ(result.tokens, expected.tokens) << "request " << i;
+  ASSERT_EQ(result.logprobs.size(), expected.logprobs.size());
+  for (size_t at = 0; at < expected.logprobs.size(); ++at)
+    EXPECT_EQ(result.logprobs[at].logprob, expected.logprobs[at].logprob) << "request " << i;
+}
+
+void check_same_bytes(const std::shared_ptr<const Model>& one_row, const std::shared_ptr<const Model>& rows) {
+  constexpr int64_t kRequests = 36;
+  const std::vector<Result> expected = alone(one_row, kRequests);
+  for (const int64_t texts : {0, 2, 5}) {
+    const int64_t bytes = bytes_for(*rows, texts);
+    Served served(rows, options_with(bytes));
+    std::vector<RequestId> ids;
+    int64_t most = 0;
+    bool goes_on = true;
+    for (int64_t i = 0; goes_on || i < kRequests; ++i) {
+      if (i < kRequests) ids.push_back(served.engine.submit(request_of(i)));
+      goes_on = served.engine.step();
+      const Load load = served.engine.load();
+      most = std::max(most, load.reading + load.decoding);
+      EXPECT_LE(load.cache_bytes, bytes);
+    }
+    // Rows of the longest text would have room for fewer.
+    if (texts == 5) {
+      EXPECT_EQ(most, kRows);
+    }
+    for (int64_t i = 0; i < kRequests; ++i)
+      expect_equal(*served.engine.poll(ids[static_cast<size_t>(i)]).result, expected[static_cast<size_t>(i)],
+                   i);
+  }
+}
+
+TEST(CacheBudget, SameBytesInLittleMemory) { check_same_bytes(small(1), small(kRows)); }
+TEST(CacheBudget, SameBytesInEightBits) { check_same_bytes(in_eight_bits(1), in_eight_bits(kRows)); }
+
+TEST(CacheBudget, ShortRequestsDoNotKeepALongOneWaiting) {
+  const auto model = small(kRows);
+  Served served(model, options_with(bytes_for(*model, 0)));
+  std::vector<RequestId> order;
+  const auto submit = [&](int64_t length) {
+    served.engine.submit({.prompt = std::vector<int64_t>(static_cast<size_t>(length), 7),
+                          .options = {.max_tokens = 3},
+                          .on_result = [&](const Result& result) { order.push_back(result.request); }});
+  };
+  submit(200);
+  submit(480);  // needs nearly all memory, so it waits for the first one
+  for (int i = 0; i < 4; ++i) submit(20);
+  while (served.engine.step()) {
+  }
+  ASSERT_EQ(order.size(), 6u);
+  EXPECT_LT(order[0], order[1]);
+  EXPECT_LT(order[1], *std::min_element(order.begin() + 2, order.end()));
+}
+
+TEST(CacheBudget, RefusesMemoryForLessThanOneText) {
+  const auto model = small(kRows);
+  try {
+    Served served(model, options_with(bytes_for(*model, 0) - 1));
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("no room for one text of 512 tokens beside 5 other rows"),
+              std::string::npos)
+        << error.message();
+  }
+}
+
+TEST(CacheBudget, ClearedPagesAreGivenBack) {
+  const int64_t page = memory_page_bytes(), pages = 64;
+  const AlignedMemory memory = allocate_memory(pages * page);
+  use_small_pages(memory.get(), pages * page);
+  std::memset(memory.get(), 1, static_cast<size_t>(pages * page));
+  clear_pages(memory.get() + 10 * page + 5, 20 * page);
+  std::vector<unsigned char> is_resident(static_cast<size_t>(pages));
+  ASSERT_EQ(mincore(memory.get(), static_cast<size_t>(pages * page), is_resident.data()), 0);
+  EXPECT_EQ(std::count_if(is_resident.begin(), is_resident.end(), [](unsigned char one) { return one & 1; }),
+            pages - 19);
+  for (int64_t at = 0; at < pages * page; ++at) {
+    const bool is_cleared = at >= 10 * page + 5 && at < 30 * page + 5;
+    ASSERT_EQ(memory[static_cast<size_t>(at)], std::byte{is_cleared ? uint8_t{0} : uint8_t{1}}) << at;
+  }
+}
+
+}  // namespace
+}  // namespace genesis::generation
