@@ -32,10 +32,13 @@ double positive(const char* name, const char* otherwise) {
 }  // namespace
 
 const Environment& environment() {
-  static const Environment values{
-      variable("GENESIS_LOG", "info"),        variable("GENESIS_DUMP", ""),
-      split(variable("GENESIS_DISABLE", "")), positive("GENESIS_COLLECTIVE_TIMEOUT", "600"),
-      variable("GENESIS_STDOUT", ""),         !variable("GENESIS_ONE_COMMAND", "").empty()};
+  static const Environment values{variable("GENESIS_LOG", "info"),
+                                  variable("GENESIS_DUMP", ""),
+                                  split(variable("GENESIS_DISABLE", "")),
+                                  variable("GENESIS_PLUGINS", ""),
+                                  positive("GENESIS_COLLECTIVE_TIMEOUT", "600"),
+                                  variable("GENESIS_STDOUT", ""),
+                                  !variable("GENESIS_ONE_COMMAND", "").empty()};
   return values;
 }
 

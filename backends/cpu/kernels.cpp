@@ -6,6 +6,7 @@
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/implementation_list.h"
 #include "backends/kernel_table.h"
+#include "backends/plugin_kernels.h"
 #include "schema/core/error.h"
 
 namespace genesis::cpu {
@@ -65,12 +66,15 @@ const KernelTable& table() {
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names = table().names();
   std::ranges::copy(names_of_implementations("gemm", gemm_implementations()), std::back_inserter(names));
+  std::ranges::copy(plugin_kernel_names(), std::back_inserter(names));
   return names;
 }
 
 }  // namespace
 
-std::span<const KernelImpl> kernels_for(std::string_view op) { return table().find(op); }
+std::span<const KernelImpl> kernels_for(std::string_view op) {
+  return with_plugin_kernels(op, table().find(op));
+}
 
 Target cpu_target() {
   Target target;

@@ -3,6 +3,7 @@
 
 #include "bindings/c/handles.h"
 #include "builder/graph_builder.h"
+#include "executor/plugin.h"
 #include "schema/file/json_text.h"
 #include "schema/graph/near_names.h"
 
@@ -98,7 +99,7 @@ Json attribute_json(const AttrValue& value) {
 
 const OpDef& op_named(const std::string& name) {
   const OpDef* op = find_op(name);
-  if (!op) fail("there is no op '{}': docs/ops.md lists all; an op of a plugin needs its plugin", name);
+  if (!op) fail("there is no op '{}': docs/ops.md lists all; load the plugin of an op that is in one", name);
   return *op;
 }
 
@@ -134,7 +135,9 @@ template <class Body>
 gn_error* with_value(const char* function, gn_graph* graph, int32_t* value, const Body& body) {
   return guarded(function, [&] {
     required(value, "value") = -1;
-    *value = added(required(graph, "graph"), body(*graph));
+    gn_graph& g = required(graph, "graph");
+    const Value made = body(g);
+    *value = added(g, made);
   });
 }
 
@@ -213,6 +216,10 @@ gn_error* gn_graph_update(gn_graph* graph, const char* state, int32_t value) {
 }
 
 void gn_graph_free(gn_graph* graph) { delete graph; }
+
+gn_error* gn_load_plugin(const char* path) {
+  return guarded("gn_load_plugin", [&] { load_plugin(text_of(path, "path")); });
+}
 
 gn_error* gn_ops_describe(char** json) {
   return guarded("gn_ops_describe", [&] {

@@ -2,7 +2,7 @@
 #include <set>
 
 #include "bindings/c/handles.h"
-#include "models/open_model.h"
+#include "models/hub/open_any.h"
 #include "passes/training/train_step.h"
 #include "schema/file/json_text.h"
 #include "schema/file/writer.h"
@@ -124,7 +124,7 @@ extern "C" {
 gn_error* gn_model_open(const char* path, gn_model** out) {
   return guarded("gn_model_open", [&] {
     gn_model*& result = output(out);
-    result = new gn_model{models::open_model(text_of(path, "path"))};
+    result = new gn_model{models::open_any(text_of(path, "path"))};
   });
 }
 

@@ -5,6 +5,7 @@
 #include "models/chat/chat_template.h"
 #include "models/chat/dialogue.h"
 #include "models/chat/json_config.h"
+#include "models/hub/open_any.h"
 #include "models/jobs/train_job.h"
 #include "models/text/embedder.h"
 #include "models/text/sampling_settings.h"
@@ -148,10 +149,10 @@ gn_error* gn_lm_open(const char* path, const gn_lm_options* given, gn_lm** out) 
                             .draft = text_or_empty(options.draft)};
     if (options.context < 0)
       throw BadArgument(fmt::format("context is {}, expected 0 or more", options.context));
-    result =
-        new gn_lm{{},
-                  text::TextModel::open(text_of(path, "path"),
-                                        session_options(options.device, options.threads), std::move(texts))};
+    const std::string file = text_of(path, "path");
+    result = new gn_lm{{},
+                       text::TextModel(models::open_any(file), file,
+                                       session_options(options.device, options.threads), std::move(texts))};
   });
 }
 
@@ -218,8 +219,9 @@ gn_error* gn_embedder_open(const char* path, const gn_session_options* given, gn
   return guarded("gn_embedder_open", [&] {
     gn_embedder*& result = output(out);
     const auto options = options_of(given, sizeof(gn_session_options));
+    const std::string file = text_of(path, "path");
     result = new gn_embedder{
-        {}, text::Embedder::open(text_of(path, "path"), session_options(options.device, options.threads))};
+        {}, text::Embedder(models::open_any(file), file, session_options(options.device, options.threads))};
   });
 }
 

@@ -132,7 +132,8 @@ void gn_tensors_free(gn_tensors* tensors);
 // --- Models ---
 
 typedef struct gn_model gn_model;
-// Opens a .genesis file, or the newest checkpoint of a folder. Files are mapped: their weights take no memory of their own.
+// Opens a .genesis file, the newest checkpoint of a folder, or a model of another program: a folder that transformers saved, a GGUF
+// file, a program of torch.export (.pt2), an ONNX model. Files are mapped: their weights take no memory of their own.
 gn_error* gn_model_open(const char* path, gn_model** out);
 gn_error* gn_model_save(const gn_model* model, const char* path);
 // Describes a model as JSON: {"entries": {"forward": {"inputs": [{"name", "dtype", "shape"}], "outputs": [...]}},
@@ -178,6 +179,8 @@ gn_error* gn_graph_update(gn_graph* graph, const char* state, int32_t value);
 void gn_graph_free(gn_graph* graph);
 // Describes all ops as JSON: [{"name", "doc", "inputs": [least, most], "attributes": {"axis": -1}}].
 gn_error* gn_ops_describe(char** json);
+// Opens a plugin with ops and kernels (docs/plugins.md), for the rest of the process.
+gn_error* gn_load_plugin(const char* path);
 // Makes the entry point "train_step" of "loss". `optimizer` is the text that genesis-run train --optimizer takes:
 // "adamw,lr=1e-3,clip=1.0".
 gn_error* gn_model_add_training(gn_model* model, const char* optimizer);

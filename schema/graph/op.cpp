@@ -3,6 +3,7 @@
 #include <map>
 
 #include "schema/core/type_limits.h"
+#include "schema/graph/plugin_ops.h"
 
 namespace genesis {
 
@@ -32,7 +33,7 @@ const OpDef* find_op(std::string_view name) {
     return map;
   }();
   const auto at = by_name.find(name);
-  return at == by_name.end() ? nullptr : at->second;
+  return at == by_name.end() ? find_plugin_op(name) : at->second;
 }
 
 std::vector<InPlace> in_place_pairs(const OpDef& op, const Attributes& attributes, Types inputs,

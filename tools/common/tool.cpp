@@ -16,6 +16,7 @@
 #include <set>
 
 #include "executor/environment.h"
+#include "executor/plugin.h"
 #include "executor/runtime/device.h"
 #include "executor/switches.h"
 #include "passes/memory/make_plan.h"
@@ -110,10 +111,21 @@ int run_tool(int argc, char** argv, const std::string& name, const std::string& 
   app.footer(examples);
   app.set_version_flag("--version", std::string(GENESIS_VERSION));
   Command command(app);
+  command
+      .add_option(
+          "--plugin",
+          [](const std::vector<std::string>& paths) {
+            for (const auto& path : paths) load_plugin(path);
+          },
+          "a shared library with ops and kernels (docs/plugins.md); stands before the command, and may be "
+          "given again")
+      ->take_all()
+      ->type_name("FILE.so");
   try {
     open_closed_streams();  // before any other file is opened
     set_up_logging(name);
     check_no_empty_values(argc, argv);
+    load_plugins(environment().plugins);
     body(command);
     if (argc > 1 && name != "genesis-run") check_first_word(name, argv[1], command_names(app));
     app.parse(argc, argv);

@@ -112,7 +112,7 @@ Ran run_model(const InferFlags& flags) {
 Ran run_onnx(const InferFlags& flags) {
   const auto run = [&] {
     OnnxFile file = read_onnx(flags.file);
-    const auto signature = models::onnx::signature_of(file);
+    const std::shared_ptr<const Model> signature = models::onnx::signature_of(file);
     Ran ran{.model = signature};
     ran.inputs = flags.inputs.make(signature->entry(flags.entry), {}, &ran.invented);
     models::onnx::Program program(std::move(file), std::filesystem::absolute(flags.file).parent_path(), {},

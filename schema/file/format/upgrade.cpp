@@ -134,8 +134,10 @@ void check_ops_known(const ModelRecord& record) {
   for (const auto& [key, lack] : lacking)
     if (listed++ < kMaxListed) list += describe(key.first, lack);
   if (listed > kMaxListed) list += fmt::format("\n  and {} more", listed - kMaxListed);
-  fail("the file was written by '{}' and uses ops that this one ({}) does not have; use a newer Genesis:{}",
-       record.producer, kProducer, list);
+  fail(
+      "the file was written by '{}' and uses ops that this one ({}) does not have; use a newer Genesis, or "
+      "load the plugin that an op is from (--plugin):{}",
+      record.producer, kProducer, list);
 }
 
 void upgrade(ModelRecord& record) {

@@ -1,0 +1,40 @@
+// A plugin: ops and kernels outside of this tree, in a shared library that is opened at run time. A program's author includes
+// <genesis/plugin.h>, writes ops as docs/adding-an-op.md shows, and ends the file with
+//
+//   GENESIS_PLUGIN(kOpDefs<ops::Cube>, kKernels)
+//
+// Ops of plugins are ops like others: they have gradients, are planned, saved and run in mixed precision. A plugin is made for one
+// build of the library, since both share C++ types: another one is refused. docs/plugins.md is the guide.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "backends/kernel.h"
+#include "schema/graph/op.h"
+
+namespace genesis {
+
+struct Plugin {
+  std::span<const OpDef* const> ops;
+  std::span<const OpKernel> kernels;  // for the CPU
+};
+
+// Opens a plugin and adds what it has, for the rest of the process. Opening it again does nothing. Throws Error naming the path if
+// it is no plugin, if it was made for another build of the library, or if the name of one of its ops is taken.
+void load_plugin(const std::string& path);
+
+// Opens the plugins of a list that is separated by ':'.
+void load_plugins(const std::string& paths);
+
+}  // namespace genesis
+
+// Exports the ops and kernels of a plugin. A plugin without one of them gives {}.
+#define GENESIS_PLUGIN(plugin_ops, plugin_kernels)                                              \
+  extern "C" __attribute__((visibility("default"))) const char* genesis_plugin_build() {        \
+    return ::genesis::kBuildId;                                                                 \
+  }                                                                                             \
+  extern "C" __attribute__((visibility("default"))) const ::genesis::Plugin* genesis_plugin() { \
+    static const ::genesis::Plugin plugin{plugin_ops, plugin_kernels};                          \
+    return &plugin;                                                                             \
+  }

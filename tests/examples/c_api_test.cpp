@@ -1,0 +1,387 @@
+// Tests the C interface: values pass in and out without a copy, errors say where, mutated arguments never crash, its functions are
+// those that the library exports, and the program in C and the script in Python of examples/ run.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "include/genesis/genesis_c.h"
+#include "models/tokenizer/model_files.h"
+#include "models/zoo.h"
+#include "schema/file/writer.h"
+#include "tests/schema/file_models.h"
+#include "tests/tools/process.h"
+
+namespace genesis {
+namespace {
+
+using namespace testing;
+namespace fs = std::filesystem;
+
+constexpr const char* kTemplate =
+    R"({"chat_template": "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"})";
+
+// Saves a small language model with a tokenizer and a chat template.
+std::string language_model(const TemporaryFolder& folder) {
+  fs::create_directory(folder / "brought");
+  fs::copy(GENESIS_SOURCE_ROOT "/tests/models/tokenizer/qwen.json", folder / "brought/tokenizer.json");
+  std::ofstream(folder / "brought/tokenizer_config.json") << kTemplate;
+  auto model = models::make_model("qwen2", {{"vocab_size", "909"},
+                                            {"hidden_size", "16"},
+                                            {"intermediate_size", "32"},
+                                            {"num_hidden_layers", "2"},
+                                            {"num_attention_heads", "2"},
+                                            {"num_key_value_heads", "1"},
+                                            {"max_position_embeddings", "256"}});
+  text::attach_tokenizer_files(*model, folder / "brought");
+  save_model(*model, folder / "lm.genesis");
+  return (folder / "lm.genesis").string();
+}
+
+// Returns the code of an error, frees it, and appends its text to `text`.
+int32_t code_of(gn_error* error, std::string* text = nullptr) {
+  const int32_t code = gn_error_code(error);
+  if (text) *text += gn_error_text(error);
+  gn_error_free(error);
+  return code;
+}
+
+void expect_ok(gn_error* error) { EXPECT_STREQ(gn_error_text(error), ""), gn_error_free(error); }
+
+// A model with y = x * w, a session of it, and an input.
+class Doubling : public ::testing::Test {
+ protected:
+  Doubling() {
+    const int64_t one = 1, sizes[] = {2, 1};
+    expect_ok(gn_tensor_copy(GN_F32, 1, &one, &two_, sizeof two_, &weight_));
+    expect_ok(gn_tensor_view(GN_F32, 2, sizes, x_, &input_));
+    expect_ok(gn_model_create(&model_));
+    expect_ok(gn_graph_create(model_, "forward", 0, &graph_));
+    int32_t values[3];
+    size_t made = 0;
+    expect_ok(gn_graph_input(graph_, "x", GN_F32, "[batch,1]", &values[0]));
+    expect_ok(gn_graph_state(graph_, "w", weight_, 1, &values[1]));
+    expect_ok(gn_graph_op(graph_, "mul", nullptr, values, 2, &values[2], 1, &made));
+    EXPECT_EQ(made, 1u);
+    expect_ok(gn_graph_output(graph_, "y", values[2]));
+    expect_ok(gn_session_open(model_, nullptr, &session_));
+  }
+  ~Doubling() override {
+    gn_session_free(session_);
+    gn_graph_free(graph_);
+    gn_model_free(model_);
+    gn_tensor_free(input_);
+    gn_tensor_free(weight_);
+  }
+  gn_error* run(const char* name, const gn_tensor* tensor, gn_tensors** out) {
+    return gn_session_run(session_, "forward", &name, &tensor, 1, out);
+  }
+
+  const float two_ = 2;
+  float x_[2] = {1, 20.5F};
+  gn_tensor *weight_ = nullptr, *input_ = nullptr;
+  gn_model* model_ = nullptr;
+  gn_graph* graph_ = nullptr;
+  gn_session* session_ = nullptr;
+};
+
+TEST_F(Doubling, SeesWhatIsWrittenInPlace) {
+  for (const float value : {1.0F, 5.0F}) {
+    x_[0] = value;
+    gn_tensors* outputs = nullptr;
+    expect_ok(run("x", input_, &outputs));
+    const gn_tensor* y = gn_tensors_find(outputs, "y");
+    ASSERT_NE(y, nullptr);
+    EXPECT_EQ(gn_tensor_sizes(y)[0], 2);
+    EXPECT_EQ(static_cast<const float*>(gn_tensor_data(y))[0], 2 * value);
+    EXPECT_EQ(static_cast<const float*>(gn_tensor_data(y))[1], 41);
+    gn_tensors_free(outputs);
+  }
+}
+
+TEST_F(Doubling, PassesTensorsByDlpackWithoutACopy) {
+  gn_dl_managed* given = nullptr;
+  expect_ok(gn_tensor_to_dlpack(input_, &given));
+  EXPECT_EQ(given->dl_tensor.data, x_);
+  EXPECT_EQ(given->dl_tensor.type_code, 2);
+  EXPECT_EQ(given->flags, 1u) << "the bytes are the caller's";
+  gn_tensor* back = nullptr;
+  expect_ok(gn_tensor_from_dlpack(given, &back));
+  EXPECT_EQ(gn_tensor_data(back), x_);
+  gn_tensor_free(back);
+  // A transposed tensor is copied in the order of its elements.
+  float rows[6] = {0, 1, 2, 3, 4, 5};
+  int64_t shape[] = {3, 2}, strides[] = {1, 3};
+  int deleted = 0;
+  gn_dl_legacy columns{{rows, 1, 0, 2, 2, 32, 1, shape, strides, 0}, &deleted, [](gn_dl_legacy* self) {
+                         ++*static_cast<int*>(self->manager_ctx);
+                       }};
+  expect_ok(gn_tensor_from_dlpack_legacy(&columns, &back));
+  EXPECT_EQ(deleted, 1);
+  EXPECT_EQ(static_cast<const float*>(gn_tensor_data(back))[1], 3);
+  gn_tensor_free(back);
+  std::string text;
+  columns.dl_tensor.device_type = 2;
+  EXPECT_EQ(code_of(gn_tensor_from_dlpack_legacy(&columns, &back), &text), GN_ERROR);
+  EXPECT_NE(text.find("expected host memory"), std::string::npos) << text;
+  EXPECT_EQ(deleted, 2);
+}
+
+TEST_F(Doubling, ErrorsSayWhere) {
+  gn_tensors* outputs = nullptr;
+  gn_error* error = run("z", input_, &outputs);
+  EXPECT_EQ(gn_error_code(error), GN_ERROR);
+  EXPECT_STREQ(gn_error_entry(error), "forward");
+  EXPECT_NE(std::string(gn_error_text(error)).find("'z'"), std::string::npos) << gn_error_text(error);
+  EXPECT_EQ(outputs, nullptr);
+  gn_error_free(error);
+  error = run("x", weight_, &outputs);
+  EXPECT_STREQ(gn_error_input(error), "x") << gn_error_text(error);
+  gn_error_free(error);
+  gn_session_options options{};
+  gn_session* session = nullptr;
+  for (const size_t size : {size_t{0}, sizeof options - 1, sizeof options + 1, SIZE_MAX}) {
+    options.struct_size = size;
+    EXPECT_EQ(code_of(gn_session_open(model_, &options, &session)), GN_BAD_ARGUMENT);
+  }
+  int32_t value = 0, wrong = 7;
+  size_t made = 0;
+  std::string text;
+  EXPECT_EQ(code_of(gn_graph_op(graph_, "cube", nullptr, &value, 1, &value, 1, &made), &text), GN_ERROR);
+  EXPECT_EQ(code_of(gn_graph_op(graph_, "neg", nullptr, &wrong, 1, &value, 1, &made), &text),
+            GN_BAD_ARGUMENT);
+  EXPECT_EQ(code_of(gn_graph_op(graph_, "softmax", R"({"axis": "x"})", &value, 1, &value, 1, &made), &text),
+            GN_ERROR);
+  for (const char* part :
+       {"no op 'cube'", "no value 7", "attribute 'axis' is \"x\", expected a whole number"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+// Draws arguments, some of which are wrong.
+class Draw {
+ public:
+  explicit Draw(unsigned seed) : random_(seed) {}
+  size_t below(size_t n) { return random_() % n; }
+  template <class T>
+  T* pointer(T* right) {
+    return below(4) == 0 ? nullptr : right;
+  }
+  size_t size(size_t right) {
+    const size_t sizes[] = {right, right, 0, right - 1, right + 1, SIZE_MAX, 8};
+    return sizes[below(7)];
+  }
+  size_t up_to(size_t right) { return below(2) ? right : below(right + 1); }
+  int32_t number() { return static_cast<int32_t>(below(14)) - 2; }
+  const char* text(const char* right) {
+    const char* const texts[] = {right, right, right, nullptr, "", "[", "{\"axis\": 1e400}", "\xff'"};
+    return texts[below(8)];
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
+struct Objects {
+  gn_model* model;
+  gn_graph* graph;
+  gn_session* session;
+  gn_lm* lm;
+  gn_tensor* tensor;
+  gn_tensors* tensors;
+};
+
+gn_error* freed(gn_error* error, gn_tensor* tensor) { return gn_tensor_free(tensor), error; }
+gn_error* freed(gn_error* error, gn_tensors* tensors) { return gn_tensors_free(tensors), error; }
+gn_error* freed(gn_error* error, gn_session* session) { return gn_session_free(session), error; }
+gn_error* freed(gn_error* error, gn_model* model) { return gn_model_free(model), error; }
+gn_error* freed(gn_error* error, gn_lm* lm) { return gn_lm_free(lm), error; }
+gn_error* freed(gn_error* error, gn_reply* reply) { return gn_reply_free(reply), error; }
+gn_error* freed(gn_error* error, char* text) { return gn_text_free(text), error; }
+
+// Calls with an output, which is freed.
+template <class T, class Call>
+gn_error* with_out(Draw& d, const Call& call) {
+  T* out = nullptr;
+  gn_error* error = call(d.pointer(&out));
+  EXPECT_TRUE(!error || !out);
+  return freed(error, out);
+}
+
+gn_error* mutated_tensor(Draw& d, const Objects& o, size_t which) {
+  static const std::vector<float> bytes(256);
+  int64_t sizes[10];
+  for (int64_t& size : sizes) size = d.below(6) == 0 ? INT64_MAX : static_cast<int64_t>(d.below(4)) - 1;
+  return with_out<gn_tensor>(d, [&](gn_tensor** out) {
+    if (which == 0)
+      return gn_tensor_view(d.number(), d.number(), d.pointer(sizes), d.pointer(bytes.data()), out);
+    if (which == 1)
+      return gn_tensor_copy(d.number(), d.number(), d.pointer(sizes), d.pointer(bytes.data()), d.size(4),
+                            out);
+    if (which == 2) return gn_tensors_take(d.pointer(o.tensors), d.size(0), out);
+    if (which == 3) return gn_session_state(d.pointer(o.session), d.text("w"), out);
+    return gn_lm_encode(d.pointer(o.lm), d.text("In the"), out);
+  });
+}
+
+gn_error* mutated_graph(Draw& d, const Objects& o, size_t which) {
+  gn_graph* graph = d.pointer(o.graph);
+  int32_t value = 0, inputs[4] = {d.number(), d.number(), 0, 0}, results[2];
+  size_t made = 0;
+  if (which == 0)
+    return gn_graph_input(graph, d.text("x"), d.number(), d.text("[batch,1]"), d.pointer(&value));
+  if (which == 1) return gn_graph_constant(graph, d.text("c"), d.pointer(o.tensor), d.pointer(&value));
+  if (which == 2)
+    return gn_graph_state(graph, d.text("w"), d.pointer(o.tensor), d.number(), d.pointer(&value));
+  if (which == 3)
+    return gn_graph_op(graph, d.text(d.below(2) ? "softmax" : "mul"), d.text("{\"axis\": 0}"),
+                       d.pointer(inputs), d.up_to(4), d.pointer(results), d.up_to(2), d.pointer(&made));
+  if (which == 4) return gn_graph_update(graph, d.text("w"), d.number());
+  return gn_graph_output(graph, d.text("y"), d.number());
+}
+
+gn_error* mutated_model(Draw& d, const Objects& o, size_t which) {
+  gn_value_info info{};
+  info.struct_size = d.size(sizeof info);
+  size_t count = 0;
+  const gn_model* model = d.pointer(o.model);
+  if (which == 0) return gn_model_input(model, d.text("forward"), d.size(0), d.pointer(&info));
+  if (which == 1) return gn_model_output(model, d.text("forward"), d.size(0), d.pointer(&info));
+  if (which == 2) return gn_model_input_count(model, d.text("forward"), d.pointer(&count));
+  if (which == 3) return gn_model_output_count(model, d.text("forward"), d.pointer(&count));
+  if (which == 4) return with_out<char>(d, [&](char** out) { return gn_model_describe(model, out); });
+  if (which == 5) return with_out<char>(d, [&](char** out) { return gn_ops_describe(out); });
+  if (which == 6) return gn_model_save(model, d.text("/nowhere/m.genesis"));
+  return with_out<gn_model>(d,
+                            [&](gn_model** out) { return gn_model_open(d.text("/nowhere/m.genesis"), out); });
+}
+
+gn_error* mutated_session(Draw& d, const Objects& o, size_t which) {
+  const char* names[] = {d.text("x"), d.text("x")};
+  const gn_tensor* tensors[] = {d.pointer(o.tensor), d.pointer(o.tensor)};
+  gn_session* session = d.pointer(o.session);
+  gn_session_options options{};
+  options.struct_size = d.size(sizeof options);
+  options.device = d.text("cpu");
+  options.threads = d.number();
+  if (which == 0)
+    return with_out<gn_session>(
+        d, [&](gn_session** out) { return gn_session_open(d.pointer(o.model), d.pointer(&options), out); });
+  if (which == 1)
+    return with_out<gn_tensors>(d, [&](gn_tensors** out) {
+      return gn_session_run(session, d.text("forward"), d.pointer(names), d.pointer(tensors), d.up_to(2),
+                            out);
+    });
+  if (which == 2)
+    return gn_session_start(session, d.text("forward"), d.pointer(names), d.pointer(tensors), d.up_to(2));
+  if (which == 3)
+    return with_out<gn_tensors>(d, [&](gn_tensors** out) { return gn_session_wait(session, out); });
+  if (which == 4) return gn_session_set_state(session, d.text("w"), d.pointer(o.tensor));
+  if (which == 5) return gn_session_save(session, d.text("/nowhere/m.genesis"));
+  if (which == 6) return gn_session_load(session, d.text("/nowhere/m.genesis"));
+  if (which == 7) return gn_session_set_seed(session, d.size(1));
+  return gn_session_reset_caches(session);
+}
+
+gn_error* mutated_text(Draw& d, const Objects& o, size_t which) {
+  gn_lm* lm = d.pointer(o.lm);
+  const char* messages = d.text(R"([{"role": "user", "content": "Hi"}])");
+  const char* settings = d.text(R"({"max_tokens": 2, "stop": "x"})");
+  gn_lm_options options{};
+  options.struct_size = d.size(sizeof options);
+  options.context = d.number();
+  gn_train_options train{};
+  train.struct_size = d.size(sizeof train);
+  train.model = d.text("/nowhere/m.genesis");
+  train.data_count = d.up_to(1);
+  if (which == 0)
+    return with_out<gn_reply>(d, [&](gn_reply** out) {
+      return gn_lm_generate(lm, d.text("In the"), settings, nullptr, nullptr, out);
+    });
+  if (which == 1)
+    return with_out<gn_reply>(
+        d, [&](gn_reply** out) { return gn_lm_chat(lm, messages, settings, nullptr, nullptr, out); });
+  if (which == 2) return with_out<char>(d, [&](char** out) { return gn_lm_render(lm, messages, out); });
+  if (which == 3)
+    return with_out<char>(d, [&](char** out) { return gn_lm_decode(lm, d.pointer(o.tensor), out); });
+  if (which == 4) return gn_train(d.pointer(&train), nullptr);
+  if (which == 5) return gn_set_log(nullptr, nullptr, 40 + d.number());
+  return with_out<gn_lm>(
+      d, [&](gn_lm** out) { return gn_lm_open(d.text("/nowhere/m.genesis"), d.pointer(&options), out); });
+}
+
+TEST_F(Doubling, MutatedArgumentsGiveErrors) {
+  const TemporaryFolder folder;
+  Objects o{model_, nullptr, session_, nullptr, input_, nullptr};
+  expect_ok(gn_lm_open(language_model(folder).c_str(), nullptr, &o.lm));
+  gn_model* other = nullptr;
+  expect_ok(gn_model_create(&other));
+  expect_ok(gn_graph_create(other, "other", 0, &o.graph));
+  expect_ok(run("x", input_, &o.tensors));
+  using Mutated = gn_error* (*)(Draw&, const Objects&, size_t);
+  const std::pair<Mutated, size_t> kinds[] = {
+      {mutated_tensor, 5}, {mutated_graph, 6}, {mutated_model, 8}, {mutated_session, 9}, {mutated_text, 7}};
+  int errors = 0, successes = 0;
+  for (const auto& [call, count] : kinds)
+    for (size_t which = 0; which < count; ++which)
+      for (unsigned seed = 0; seed < 60; ++seed) {
+        Draw draw(seed);
+        const int32_t code = code_of(call(draw, o, which));
+        EXPECT_LE(code, GN_BAD_ARGUMENT);
+        ++(code == GN_OK ? successes : errors);
+      }
+  EXPECT_GT(errors, 600);
+  EXPECT_GT(successes, 100);
+  gn_tensors_free(o.tensors);
+  gn_graph_free(o.graph);
+  gn_model_free(other);
+  gn_lm_free(o.lm);
+}
+
+std::string text_of(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+// Returns the names in a text that an expression finds.
+std::set<std::string> names_in(const std::string& text, const std::string& expression) {
+  const std::regex name(expression);
+  std::set<std::string> names;
+  for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it) names.insert((*it)[1]);
+  return names;
+}
+
+// A function that the header declares is exported with a version, and no version names another.
+TEST(CInterface, ExportsWhatTheHeaderDeclares) {
+  const fs::path root = GENESIS_SOURCE_ROOT;
+  const std::string header =
+      std::regex_replace(text_of(root / "include/genesis/genesis_c.h"), std::regex("//[^\n]*"), "");
+  std::set<std::string> declared = names_in(header, "[ *](gn_[a-z_]+)\\(");
+  for (const char* callback : {"gn_on_log", "gn_on_text", "gn_on_step"}) declared.erase(callback);
+  EXPECT_GT(declared.size(), 70u);
+  EXPECT_EQ(names_in(text_of(root / "packaging/exports.map"), " (gn_[a-z_]+);"), declared);
+}
+
+Process in_shell(const std::string& command) { return run_process({"sh", "-c", command}); }
+
+TEST(CInterface, TheProgramInCRuns) {
+  const TemporaryFolder folder;
+  const std::string program = GENESIS_BUILD_ROOT "/examples/c_program ",
+                    model = (folder / "m.genesis").string();
+  const Process written = in_shell(program + "write " + model);
+  EXPECT_EQ(written.out, "w = 3.000\n") << written.err;
+  const Process refused = in_shell(program + "run " + model);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.err.find("entry point 'forward'"), std::string::npos) << refused.err;
+  const Process answer = in_shell(program + "chat " + language_model(folder) + " Hello");
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_TRUE(std::regex_search(answer.out, std::regex("\n\\[[0-9]+ tokens, [a-z_]+\\]\n$"))) << answer.out;
+}
+
+}  // namespace
+}  // namespace genesis
