@@ -83,22 +83,22 @@ struct Direction {
     return recurrent_bias ? y + recurrent_bias : y;
   }
 };
-struct State {
+struct CellState {
   Value hidden, cell;
 };
 // Computes the next state from a step's inputs times the weights [batch, gates * hidden].
-using Step = State (*)(const Direction&, Value from_input, State before, bool linear_before_reset);
+using Step = CellState (*)(const Direction&, Value from_input, CellState before, bool linear_before_reset);
 
 Value piece(Value all, int64_t i, int64_t pieces) {
   const int64_t size = all.dim(-1).value() / pieces;
   return narrow(all, all.rank() - 1, i * size, size);
 }
 
-State plain_step(const Direction& d, Value from_input, State before, bool) {
+CellState plain_step(const Direction& d, Value from_input, CellState before, bool) {
   return {d.functions[0](d.clipped(from_input + d.from_state(before.hidden))), {}};
 }
 // Gates: update, reset, hidden.
-State gated_step(const Direction& d, Value from_input, State before, bool linear_before_reset) {
+CellState gated_step(const Direction& d, Value from_input, CellState before, bool linear_before_reset) {
   const Value h = before.hidden, from_state = d.from_state(h);
   const Value z = d.functions[0](d.clipped(piece(from_input, 0, 3) + piece(from_state, 0, 3)));
   const Value r = d.functions[0](d.clipped(piece(from_input, 1, 3) + piece(from_state, 1, 3)));
@@ -113,7 +113,7 @@ State gated_step(const Direction& d, Value from_input, State before, bool linear
   return {(1.0 - z) * d.functions[1](d.clipped(candidate)) + z * h, {}};
 }
 // Gates: input, output, forget, cell. Peepholes: input, output, forget.
-State memory_step(const Direction& d, Value from_input, State before, bool) {
+CellState memory_step(const Direction& d, Value from_input, CellState before, bool) {
   const Value gates = from_input + d.from_state(before.hidden);
   const auto with_cell = [&](int64_t i, Value cell) {
     return d.peephole ? piece(gates, i, 4) + piece(d.peephole, i, 3) * cell : piece(gates, i, 4);
@@ -127,7 +127,7 @@ State memory_step(const Direction& d, Value from_input, State before, bool) {
 
 struct Run {
   std::vector<Value> hidden;  // at each step
-  State last;
+  CellState last;
 };
 
 Run run_direction(Call& call, const Direction& d, Value x, Step step, bool backward, Value lengths,
@@ -137,7 +137,7 @@ Run run_direction(Call& call, const Direction& d, Value x, Step step, bool backw
   Run run{std::vector<Value>(static_cast<size_t>(steps)), {d.hidden, d.cell}};
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t t = backward ? steps - 1 - i : i;
-    State next = step(d, select(from_input, 0, t), run.last, linear_before_reset);
+    CellState next = step(d, select(from_input, 0, t), run.last, linear_before_reset);
     Value shown = next.hidden;
     if (lengths) {
       const Value goes_on = full(call.graph(), {}, t, DType::i64) < lengths;
