@@ -7,6 +7,7 @@
 #include "executor/plan_buffers.h"
 #include "executor/switches.h"
 #include "passes/core/bind.h"
+#include "passes/core/prepared_values.h"
 #include "passes/distribution/optimizer_shards.h"
 #include "passes/distribution/peers.h"
 #include "passes/distribution/pipeline/stages.h"
@@ -16,6 +17,7 @@
 #include "passes/precision/passes.h"
 #include "schema/core/parse_number.h"
 #include "schema/graph/state_cuts.h"
+#include "schema/ops/nn/convolution.h"
 #include "schema/ranks/mesh_axes.h"
 
 namespace genesis {
@@ -104,6 +106,12 @@ StateStorage storage_for(const Model& model, const std::string& entry, const Tar
   return storage;
 }
 
+// Returns true for the inference of a network with convolutions. Others compute little from their states alone.
+bool convolves_only(const Graph& graph) {
+  const auto convolves = [](const Node& node) { return is<ops::Convolution>(*node.op); };
+  return !passes::trains(graph) && std::ranges::any_of(graph.nodes(), convolves);
+}
+
 }  // namespace
 
 // A state is sharded only if the pass that handles its shards runs; otherwise every rank keeps the whole state.
@@ -127,7 +135,12 @@ StateStorage storage_of_all(const Model& model, const Target& target, const Sess
 CompiledEntry compile_entry(const Model& model, const std::string& entry, const Bindings& bindings,
                             const Target& given, const SessionOptions& options, bool are_stored,
                             const SnapshotObserver& observe) {
-  CompiledEntry compiled{.work = Model::with_tables_of(model), .plan = {}, .runner = {}, .storage = {}};
+  CompiledEntry compiled{.work = Model::with_tables_of(model),
+                         .plan = {},
+                         .runner = {},
+                         .storage = {},
+                         .prepared = {},
+                         .prepared_tensors = {}};
   const Switches switches = switches_of(options, given);
   compiled.runner = switches.runner;
   compiled.runner.collectives = options.collectives;
@@ -145,6 +158,14 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   if (options.optimize)
     graph = optimize(std::move(graph), target, switches, memory_budget(model, options), compiled.storage,
                      options, observe);
+  if (options.optimize && compiled.storage.empty() && convolves_only(graph)) {
+    if (auto split = passes::split_prepared_values(graph, *compiled.work)) {
+      compiled.prepared = passes::make_plan(split->values, target, switches.plan);
+      compiled.prepared_tensors = std::move(split->tensors);
+      graph = std::move(split->main);
+      if (observe) observe({"prepare_values", "values of states alone are computed once", graph});
+    }
+  }
   compiled.plan = passes::make_plan(graph, target, switches.plan);
   compiled.plan.bindings = bindings;
   return compiled;

@@ -20,6 +20,9 @@ struct CompiledEntry {
   Plan plan;
   RunnerOptions runner;  // set by the options' switches
   StateStorage storage;  // states that the plan keeps in parts (tensors of `work`); may be empty
+  // The plan that computes values of the states alone, and the tensors of `work` for its outputs "0", "1", ...; empty: none.
+  Plan prepared;
+  std::vector<int32_t> prepared_tensors;
 };
 
 // A graph during compilation: after binding (`name` is "bind"), or after a pass that changed it.

@@ -53,7 +53,9 @@ double Inspector::seconds_per_run(const std::string& entry, const NamedTensors& 
   session.check_idle();
   const CompiledPtr compiled = session.compile(entry, inputs);
   if (repeats < 1) fail("{} runs are to be timed: at least one is needed", repeats);
+  session.prepare(*compiled);
   session.memory().bind(*compiled, inputs);
+  if (!compiled->plan.written_states.empty()) session.note_changed_states();
   double seconds = 0;
   session.device().enter([&] { seconds = compiled->runner->seconds_per_run(repeats); });
   return seconds;

@@ -93,6 +93,7 @@ void Session::take_part_in_gather() const {
 
 void Session::reset_states(StateRole role) {
   const OneCall call = impl_->one_call();
+  impl_->note_changed_states();
   for (size_t i = 0; i < model().states().size(); ++i)
     if (model().states()[i].role == role) impl_->states().reset(static_cast<int32_t>(i));
 }

@@ -59,6 +59,16 @@ CompiledPtr Session::Impl::make(const std::string& entry, const Bindings& bindin
   memory_.check_fits(*compiled, options_.device);
   const Clock::time_point planned = Clock::now();
   device_->enter([&] { compiled->runner = device_->make_runner(compiled->plan, compiled->runner_options); });
+  if (!made.prepared_tensors.empty()) {
+    auto prepared = std::make_shared<Compiled>();
+    prepared->work = Model::with_tables_of(*compiled->work);
+    prepared->plan = std::move(made.prepared);
+    prepared->runner_options = made.runner;
+    memory_.check_fits(*prepared, options_.device);
+    device_->enter([&] { prepared->runner = device_->make_runner(prepared->plan, made.runner); });
+    compiled->prepared = std::move(prepared);
+    compiled->prepared_tensors = std::move(made.prepared_tensors);
+  }
   log_debug("'{}': {} steps planned in {:.3f} s, their kernels made ready in {:.3f} s", entry,
             compiled->plan.steps.size(), seconds(start, planned), seconds(planned, Clock::now()));
   return compiled;
@@ -75,11 +85,26 @@ void Session::Impl::keep_states_as(const StateStorage& storage) {
   staged_.reset();
 }
 
+void Session::Impl::prepare(Compiled& compiled) {
+  if (is_prepared(compiled)) return;
+  Compiled& prepared = *compiled.prepared;
+  memory_.bind(prepared, {});
+  device_->enter([&] { prepared.runner->run({}); });
+  const NamedTensors values = prepared.results(*device_);
+  device_->enter([&] {
+    for (size_t i = 0; i < compiled.prepared_tensors.size(); ++i)
+      memory_.set_constant(compiled, compiled.prepared_tensors[i], values.at(std::to_string(i)));
+  });
+  compiled.prepared_at = states_version_;
+}
+
 void Session::Impl::execute(Compiled& compiled, const NamedTensors& inputs, const RunOptions& options) {
+  prepare(compiled);
   memory_.bind(compiled, inputs);
   const std::string already =
       options.find_nonfinite ? nonfinite_before(compiled, *model_, states(), *device_) : "";
   const auto run = [&] {
+    if (!compiled.plan.written_states.empty()) note_changed_states();
     device_->enter([&] {
       compiled.runner->run(options);
       compiled.runner->wait();
@@ -90,11 +115,13 @@ void Session::Impl::execute(Compiled& compiled, const NamedTensors& inputs, cons
 }
 
 void Session::Impl::start(const CompiledPtr& compiled, const NamedTensors& inputs) {
-  started_.make_room(memory_.is_bound(*compiled) && !options_.find_nonfinite);
+  started_.make_room(memory_.is_bound(*compiled) && is_prepared(*compiled) && !options_.find_nonfinite);
   if (options_.find_nonfinite) {
     execute(*compiled, inputs, {.find_nonfinite = true});
   } else {
+    prepare(*compiled);
     memory_.bind(*compiled, inputs);
+    if (!compiled->plan.written_states.empty()) note_changed_states();
     device_->enter([&] { compiled->runner->run({}); });
   }
   started_.add(compiled, inputs);
@@ -130,10 +157,12 @@ NamedTensors Session::Impl::state_values(bool (*is_wanted)(const State&)) const 
 void Session::Impl::set_states(const NamedTensors& values) {
   std::map<int32_t, Tensor> by_index;
   for (const auto& [name, value] : values) by_index.emplace(state_index(name), value);
+  note_changed_states();
   device_->enter([&] { memory_.set_states(by_index); });
 }
 
 void Session::Impl::set_encoded(const std::map<int32_t, EncodedValues>& values) {
+  note_changed_states();
   device_->enter([&] { memory_.set_encoded(values); });
 }
 

@@ -45,6 +45,11 @@ class Session::Impl {
   void stage(const CompiledPtr& compiled, const NamedTensors& inputs);
   NamedTensors result();
 
+  // Computes the values that an entry point has prepared, if states have changed since; before it is bound.
+  void prepare(Compiled& compiled);
+  // Says that states may have other values from now on.
+  void note_changed_states() { ++states_version_; }
+
   // Throws Error that lists similar names.
   int32_t state_index(const std::string& name) const;
   NamedTensors state_values(bool (*is_wanted)(const State&)) const;
@@ -55,6 +60,9 @@ class Session::Impl {
 
  private:
   CompiledPtr make(const std::string& entry, const Bindings& bindings);
+  bool is_prepared(const Compiled& compiled) const {
+    return !compiled.prepared || compiled.prepared_at == states_version_;
+  }
   void keep_states_as(const StateStorage& storage);
 
   std::shared_ptr<const Model> model_;
@@ -65,6 +73,7 @@ class Session::Impl {
   std::unique_ptr<Model> with_parts_;  // the model's tables with the parts, once states are kept in parts
   size_t kept_groups_ = 0;             // number of stored groups: encoded states, shards, then weights
   bool are_stored_ = false;
+  int64_t states_version_ = 0;          // counts changes of states
   std::vector<DeviceMemory> outlived_;  // old state memory that outputs of the started run may lie in
   StartedRuns started_;
   CompiledPtr staged_;  // the next run, if it was staged

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <set>
 #include <utility>
 
@@ -68,6 +69,14 @@ std::byte* SessionMemory::constant(Compiled& compiled, int32_t index) {
     device_.upload(memory.get(), tensor.data(), tensor.bytes());
   }
   return memory.get();
+}
+
+void SessionMemory::set_constant(Compiled& compiled, int32_t index, const Tensor& value) {
+  std::byte* to = constant(compiled, index);
+  if (device_.reads_host_memory())
+    std::memcpy(to, value.data(), static_cast<size_t>(value.bytes()));
+  else
+    device_.upload(to, value.data(), value.bytes());
 }
 
 // Returns true if the state needs memory of its own. On the host, a state that is only read stays in its file, and a cache takes

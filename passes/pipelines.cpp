@@ -21,6 +21,7 @@
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/attention.h"
+#include "schema/ops/nn/batch_norm.h"
 #include "schema/ops/nn/cached_attention.h"
 #include "schema/ops/nn/convolution.h"
 #include "schema/ops/nn/loss.h"
@@ -42,6 +43,9 @@ bool has(const Graph& graph, const PassContext&) {
   return std::ranges::any_of(graph.nodes(), [](const Node& node) { return is<Ops...>(node); });
 }
 
+constexpr auto has_convolution =
+    has<ops::Convolution, ops::ConvolutionTransposed, ops::ConvolutionWeightGradient>;
+
 bool has_collectives(const Graph& graph, const PassContext&) {
   return std::ranges::any_of(graph.nodes(), [](const Node& node) { return node.op->info.collective; });
 }
@@ -61,6 +65,7 @@ constexpr Pass kPreparation[] = {
     {"cse", "patterns look for values with one reader: equal values must be one before they are counted", eliminate_common_subexpressions},
     {"fuse_attention", "before fuse_linear, which would separate products with a shared matrix", fuse_attention, has<ops::Matmul>},
     {"fuse_norms", "a norm's own gradient rule reads x once; the gradients of its separate ops read it many times", fuse_norms, has<ops::Mean>},
+    {"fuse_batch_norm", "its gradient masks itself: neither the norm's result nor the masked gradient is written", fuse_batch_norm, has<ops::BatchNorm>},
     {"fuse_swiglu", "its gradient needs gate and up only, not the activation between them", fuse_swiglu, has<ops::Silu, ops::Sigmoid>},
     {"fuse_linear", "the bias's gradient is the same, and the next pass sees one kind of product", fuse_linear, has<ops::Matmul, ops::Linear>},
     {"fuse_linear_cross_entropy", "before autodiff, which would read the logits a second time", fuse_linear_cross_entropy, has<ops::CrossEntropy>},
@@ -91,6 +96,7 @@ constexpr Pass kInference[] = {
     {"fuse_linear_cross_entropy", "again: products by a transposed matrix are layers now", fuse_linear_cross_entropy, has<ops::CrossEntropy>},
     {"fuse_activation", "after fuse_linear: the activation comes after the bias", fuse_activation, has<ops::Linear>},
     {"fuse_convolution", "before fuse_elementwise, which would take batch norms and activations", fuse_convolution, has<ops::Convolution>},
+    {"channels_last", "after fuse_convolution, whose epilogues it keeps; before simplify, which removes permutes that meet", channels_last, has_convolution},
     {"widen_sums", "after fuse_linear and fuse_norms, whose nodes it recognizes; before fuse_addend, which takes the sums", widen_sums, has<ops::RmsNorm, ops::LayerNorm>},
     {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},
     {"fuse_cached_attention", "before pack_attention, whose packed operands it does not recognize", fuse_cached_attention, has<ops::Attention>},
@@ -118,6 +124,8 @@ constexpr Pass kTraining[] = {
     {"simplify", "first: gradient rules leave expansions, casts and products with one", simplify},
     {"fold_constants", "values that depend on no input are computed once, at compile time", fold_constants},
     {"cse", "gradient rules compute values that the forward pass already has", eliminate_common_subexpressions},
+    {"channels_last", "after cse: each value is permuted once; before fuse_elementwise, which would take what follows", channels_last, has_convolution},
+    {"simplify", "again: permutes that a model has meet those of channels_last", simplify, has_convolution},
     {"fuse_linear", "biases are added while the product is in registers", fuse_linear, has<ops::Matmul, ops::Linear>},
     {"fuse_embedding_grad", "the head's gradient takes the embedding's rows: one table less, one pass less", fuse_embedding_grad, has<ops::EmbeddingGrad>},
     {"fuse_activation", "only where no gradient reads the pre-activation: frozen layers", fuse_activation, has<ops::Linear>},

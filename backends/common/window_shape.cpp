@@ -4,34 +4,39 @@ namespace genesis {
 namespace {
 
 int64_t size_at(const TensorType& type, size_t axis) { return type.shape[static_cast<int>(axis)].value(); }
+int64_t channels_of(const TensorType& type, const Windows& windows) {
+  return type.shape[windows.channel_axis(type.shape.rank())].value();
+}
 
-// x and map are [batch, channels, ...]; the sizes of the window are those of `window`.
+// x and map are in the layout of `windows`; the sizes of the window are those of `window`.
 WindowShape window_shape(const Windows& windows, std::span<const int64_t> window, const TensorType& x,
                          const TensorType& map) {
   WindowShape shape;
+  const auto first = static_cast<size_t>(windows.first_spatial_axis());
   for (size_t i = 0; i < window.size(); ++i)
     shape.axis[kMaxSpatialAxes - window.size() + i] = {
-        size_at(x, i + 2),    size_at(map, i + 2),   window[i],          windows.strides[i],
-        windows.dilations[i], windows.pads_begin[i], windows.pads_end[i]};
+        size_at(x, i + first), size_at(map, i + first), window[i],          windows.strides[i],
+        windows.dilations[i],  windows.pads_begin[i],   windows.pads_end[i]};
   return shape;
 }
 
 ConvolutionShape shape_of(const Windows& windows, int64_t groups, const TensorType& x,
                           const TensorType& weight, const TensorType& map) {
-  std::vector<int64_t> window = weight.shape.sizes();
-  window.erase(window.begin(), window.begin() + 2);
+  const std::vector<int64_t> window = spatial_sizes(weight.shape, windows).sizes();
   return {.dtype = x.dtype,
           .batch = size_at(x, 0),
           .groups = groups,
-          .in_each = size_at(weight, 1),
+          .in_each = channels_of(weight, windows),
           .out_each = size_at(weight, 0) / groups,
-          .windows = window_shape(windows, window, x, map)};
+          .windows = window_shape(windows, window, x, map),
+          .channels_last = windows.channels_last};
 }
 
 template <class Op>
 PoolShape pool_of(const Op& op, const TensorType& x, const TensorType& y) {
   PoolShape shape{.dtype = x.dtype,
-                  .planes = size_at(x, 0) * size_at(x, 1),
+                  .planes = size_at(x, 0) * channels_of(x, op.windows),
+                  .layout = {channels_of(x, op.windows), op.windows.channels_last},
                   .windows = window_shape(op.windows, op.window, x, y)};
   if constexpr (requires { op.count_padding; }) shape.count_padding = op.count_padding;
   return shape;

@@ -41,15 +41,42 @@ struct WindowShape {
   GENESIS_HOST_DEVICE int64_t taps() const { return axis[0].taps * axis[1].taps * axis[2].taps; }
 };
 
+// The places in memory of the elements of a tensor [batch, channels, ...], or with `last` [batch, ..., channels]. Plane p holds the
+// elements of channel p % channels of image p / channels.
+struct ChannelPlanes {
+  int64_t channels = 1;
+  bool last = false;
+
+  GENESIS_HOST_DEVICE int64_t step() const { return last ? channels : 1; }
+  // Returns where a plane of `size` elements begins, and where its element i is.
+  GENESIS_HOST_DEVICE int64_t first(int64_t plane, int64_t size) const {
+    return last ? plane / channels * channels * size + plane % channels : plane * size;
+  }
+  GENESIS_HOST_DEVICE int64_t at(int64_t plane, int64_t size, int64_t i) const {
+    return first(plane, size) + i * step();
+  }
+  // Return the plane of number `at` in memory, and its place in the plane.
+  GENESIS_HOST_DEVICE int64_t plane_of(int64_t at, int64_t size) const {
+    return last ? at / channels / size * channels + at % channels : at / size;
+  }
+  GENESIS_HOST_DEVICE int64_t place_of(int64_t at, int64_t size) const {
+    return last ? at / channels % size : at % size;
+  }
+};
+
 struct ConvolutionShape {
   DType dtype = DType::f32;
   int64_t batch = 1, groups = 1, in_each = 1, out_each = 1;  // channels of x and of the map in one group
   WindowShape windows;
   ConvolutionActivation activation = ConvolutionActivation::kNone;
   bool has_scale = false, has_bias = false, has_addend = false;
+  bool channels_last = false;
 
   int64_t in() const { return groups * in_each; }
   int64_t out() const { return groups * out_each; }
+  ChannelPlanes x_planes() const { return {in(), channels_last}; }
+  ChannelPlanes map_planes() const { return {out(), channels_last}; }
+  ChannelPlanes weight_planes() const { return {in_each, channels_last}; }
   int64_t depth() const { return in_each * windows.taps(); }  // terms of an element of the map
   int64_t bias_input() const { return 2 + has_scale; }
   int64_t addend_input() const { return 2 + has_scale + has_bias; }
@@ -58,6 +85,7 @@ struct ConvolutionShape {
 struct PoolShape {
   DType dtype = DType::f32;
   int64_t planes = 1;  // batch * channels
+  ChannelPlanes layout;
   WindowShape windows;
   bool count_padding = true;  // averages only
 };

@@ -1,8 +1,9 @@
-// Times the inference of ResNet-50 (batch norms with running statistics, images of 224 x 224). Its peer on a CPU is
-// bench/peers/onnxruntime_resnet.py. The best of some runs is printed, in processor time with one thread of a CPU, so that a busy
-// machine can be used, else in wall time.
+// Times the inference of ResNet-50 (batch norms with running statistics, images of 224 x 224), or with `train` a training step.
+// Its peer on a CPU is bench/peers/onnxruntime_resnet.py, on a GPU bench/peers/torch_resnet.py. The best of some runs is printed: in
+// processor time with one thread of a CPU, so that a busy machine can be used, by the device's clock on a GPU, else in wall time.
+// With TOP it also prints the ops and the nodes that took longest, one by one, with their kernels.
 //
-//   build/bench/bench_resnet [THREADS [BATCH [DEVICE [DTYPE]]]]    1 1 cpu f32
+//   build/bench/bench_resnet [THREADS [BATCH [DEVICE [DTYPE [infer|train [TOP]]]]]]    1 1 cpu f32 infer 0
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,8 +13,11 @@
 
 #include "builder/genesis.h"
 #include "builder/image_layers.h"
+#include "executor/inspection/profile_table.h"
+#include "executor/inspector.h"
 #include "executor/session.h"
 #include "passes/precision/cast_precision.h"
+#include "passes/training/train_step.h"
 
 namespace genesis {
 namespace {
@@ -50,17 +54,40 @@ struct Bottleneck {
   }
 };
 
-std::shared_ptr<Model> make_resnet(int64_t batch) {
-  auto model = std::make_shared<Model>();
-  const Scope root(*model, 1);
-  GraphBuilder g(*model, "forward");
-  Value x = relu(Normed(root, "conv1", "bn1", 3, 64, 7, 2)(g.input("x", DType::f32, {batch, 3, 224, 224})));
+struct Case {
+  int threads = 1;
+  int64_t batch = 1;
+  std::string device = "cpu";
+  DType dtype = DType::f32;
+  bool trains = false;
+  int top = 0;
+
+  std::string entry() const { return trains ? "train_step" : "forward"; }
+};
+
+Value resnet(const Scope& root, Value x) {
+  x = relu(Normed(root, "conv1", "bn1", 3, 64, 7, 2)(x));
   x = nn::MaxPool2d{{.window = {3}, .stride = {2}, .padding = {1}}}(x);
   int64_t in = 64, width = 64;
   for (size_t layer = 0; layer < std::size(kBlocks); ++layer, width *= 2)
     for (int64_t i = 0; i < kBlocks[layer]; ++i, in = kExpansion * width)
       x = Bottleneck(root / fmt::format("layer{}", layer + 1) / i, in, width, i == 0 && layer > 0 ? 2 : 1)(x);
-  g.output("logits", nn::Linear(root / "fc", in, 1000)(flatten(adaptive_avg_pool(x, {1, 1}), 1)));
+  return nn::Linear(root / "fc", in, 1000)(flatten(adaptive_avg_pool(x, {1, 1}), 1));
+}
+
+std::shared_ptr<const Model> make_model(const Case& c) {
+  auto model = std::make_shared<Model>();
+  GraphBuilder g(*model, c.trains ? "loss" : "forward", c.trains ? Mode::kTrain : Mode::kEval);
+  const Value y = resnet(Scope(*model, 1), g.input("x", DType::f32, {c.batch, 3, 224, 224}));
+  if (!c.trains) {
+    g.output("logits", y);
+    if (c.dtype != DType::f32) return passes::cast_precision(*model, c.dtype);
+    return model;
+  }
+  g.output("loss", cross_entropy(y, g.input("target", DType::i64, {c.batch})));
+  passes::add_training(*model, {.optimizer = optim::SGD{.lr = 0.01, .momentum = 0.9},
+                                .precision = c.dtype == DType::f32 ? passes::TrainPrecision::kF32
+                                                                   : passes::TrainPrecision::kBf16});
   return model;
 }
 
@@ -69,30 +96,65 @@ double seconds(bool of_processor) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void run(int threads, int64_t batch, const std::string& device, DType dtype) {
+double best_seconds(Session& session, const Case& c, const NamedTensors& inputs) {
   constexpr int kRuns = 12;
-  std::shared_ptr<const Model> model = make_resnet(batch);
-  if (dtype != DType::f32) model = passes::cast_precision(*model, dtype);
-  Session session(model, {.device = device, .threads = threads});
-  const bool of_processor = threads == 1 && device == "cpu";
-  const Tensor x = Tensor::rand({batch, 3, 224, 224}, /*seed=*/2);
+  const bool of_processor = c.threads == 1 && c.device == "cpu";
   double best = 0;
   for (int i = 0; i < kRuns; ++i) {
     const double start = seconds(of_processor);
-    session.run("forward", {{"x", x}});
-    const double taken = seconds(of_processor) - start;
+    double taken = 0;
+    if (c.device == "cpu") {
+      session.run(c.entry(), inputs);
+      taken = seconds(of_processor) - start;
+    } else {
+      taken = Inspector(session).seconds_per_run(c.entry(), inputs, 10);
+    }
     best = i == 0 ? taken : std::min(best, taken);
   }
-  fmt::print("ResNet-50, {}, {}, {} thread(s), batch {}: {:.2f} ms\n", device, name_of(dtype), threads, batch,
-             best * 1e3);
+  return best;
+}
+
+void print_rows(const char* what, const std::vector<ProfileRow>& rows, int top) {
+  fmt::print("{}:\n", what);
+  for (size_t i = 0; i < std::min(rows.size(), static_cast<size_t>(top)); ++i) {
+    const ProfileRow& row = rows[i];
+    std::string kernels;
+    for (const auto& [kernel, count] : row.kernels) kernels += fmt::format(" {} x {}", count, kernel);
+    fmt::print("{:9.1f} us {:7.0f} GB/s {:8.0f} GFLOP/s  {} {}{}\n", row.us, row.gbps(), row.gflops(), row.op,
+               row.name, kernels);
+  }
+}
+
+void print_profile(Session& session, const Case& c, const NamedTensors& inputs) {
+  const Plan plan = session.plan(c.entry(), {});
+  StepTimes times{.us = {}, .median_us = {}, .kernels = Inspector(session).kernels(c.entry(), inputs)};
+  for (const StepTiming& step : Inspector(session).profile(c.entry(), inputs))
+    times.us.push_back(step.end_us - step.start_us);
+  times.median_us = times.us;
+  for (const bool by_op : {true, false})
+    print_rows(by_op ? "by op" : "by node", profile_table(plan, times, {}, by_op), c.top);
+}
+
+void run(const Case& c) {
+  Session session(make_model(c), {.device = c.device, .threads = c.threads});
+  NamedTensors inputs = {{"x", Tensor::rand({c.batch, 3, 224, 224}, /*seed=*/2)}};
+  if (c.trains) inputs.emplace("target", Tensor::zeros({DType::i64, {c.batch}}));
+  const double best = best_seconds(session, c, inputs);
+  fmt::print("ResNet-50, {}, {}, {}, {} thread(s), batch {}: {:.3f} ms, arena {:.2f} GB\n", c.entry(),
+             c.device, name_of(c.dtype), c.threads, c.batch, best * 1e3,
+             static_cast<double>(Inspector(session).memory().arena_bytes) / 1e9);
+  if (c.top > 0) print_profile(session, c, inputs);
 }
 
 }  // namespace
 }  // namespace genesis
 
 int main(int argc, char** argv) {
-  const int threads = argc > 1 ? std::atoi(argv[1]) : 1, batch = argc > 2 ? std::atoi(argv[2]) : 1;
-  const auto dtype = genesis::parse_dtype(argc > 4 ? argv[4] : "f32");
-  genesis::run(std::max(threads, 1), std::max(batch, 1), argc > 3 ? argv[3] : "cpu",
-               dtype.value_or(genesis::DType::f32));
+  const auto word = [&](int i, const char* otherwise) { return std::string(argc > i ? argv[i] : otherwise); };
+  genesis::run({.threads = std::max(std::atoi(word(1, "1").c_str()), 1),
+                .batch = std::max(std::atoi(word(2, "1").c_str()), 1),
+                .device = word(3, "cpu"),
+                .dtype = genesis::parse_dtype(word(4, "f32")).value_or(genesis::DType::f32),
+                .trains = word(5, "infer") == "train",
+                .top = std::atoi(word(6, "0").c_str())});
 }

@@ -5,6 +5,12 @@
 
 namespace genesis::passes {
 
+// Gives convolutions and pooling in 16 bits their channels last if the first choice of the target for them takes that layout, and
+// likewise the elementwise ops, reductions by axes and concatenations between them, forward and backward. Products of convolutions
+// then read rows of channels, as tensor cores want them. Permutes are left where a model asks for channels behind the batch, and
+// for weights with a window of more than one element.
+Graph channels_last(const Graph& graph, const PassContext& context);
+
 // add(product, r) -> the product with r as its addend. An addition to a tile that is still in registers costs one read of r; a
 // separate addition costs a pass over three tensors. The result may also be written over r, so residual streams, sums of
 // gradients and sums over micro-batches take no memory of their own. A sum over ranks takes an addend in the same way if the
@@ -24,6 +30,10 @@ Graph fuse_attention(const Graph& graph, const PassContext& context);
 // weight and bias. Alone, a bias's gradient reads all of dy again; a GPU can sum dy while it passes through the product, and
 // saves a launch. Applied only if a kernel of the target does both.
 Graph fuse_bias_gradient(const Graph& graph, const PassContext& context);
+
+// relu(batch_norm(x)) and relu(batch_norm(x) + r) become one batch_norm, before autodiff: its gradient finds out by itself where
+// the result was positive, so that neither the norm's own result nor the masked gradient is written. `r` is a residual.
+Graph fuse_batch_norm(const Graph& graph, const PassContext& context);
 
 // attention(rope(q, p), dynamic_update_slice(k_cache, rope(k, p), start), dynamic_update_slice(v_cache, v, start), key_length =
 // start + 1) of one token becomes one cached_attention, with or without rope. p equals start, which is one number, or one for

@@ -5,7 +5,11 @@
 
 #include "passes/core/match.h"
 #include "passes/fusion/passes.h"
+#include "passes/simplify/passes.h"
+#include "passes/training/train_step.h"
+#include "schema/graph/text.h"
 #include "schema/ops/nn/convolution.h"
+#include "schema/ops/tensor/layout.h"
 #include "tests/builder/layer_run.h"
 #include "tests/op_harness.h"
 
@@ -101,6 +105,77 @@ TEST(ImageLayers, InferenceMakesABatchNormPartOfItsConvolution) {
   apart.disabled = {"fuse_convolution"};
   const Doubles got = run({}), expected = run(apart);
   for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-5) << i;
+}
+
+TEST(ImageLayers, InferenceComputesWhatDependsOnStatesAloneOnce) {
+  auto model = std::make_shared<Model>();
+  {
+    GraphBuilder g(*model, "forward");
+    g.output("y", Block(Scope(*model, 3) / "block")(g.input("x", DType::f32, {2, 4, 5, 6})));
+  }
+  scramble(*model);
+  SessionOptions plain;
+  plain.optimize = false;
+  Session session(model), reference(model, plain);
+  EXPECT_EQ(session.plan("forward", {}).steps.size(), 2u);  // two convolutions
+  const Tensor x = wave_tensor({2, 4, 5, 6}, 0.3);
+  for (const char* changed : {"", "block.norm1.weight", "block.norm2.running_mean", "block.conv1.weight"}) {
+    for (Session* each : {&session, &reference})
+      if (*changed) each->set_state(changed, wave_tensor(each->state(changed).shape().sizes(), 0.7));
+    const Doubles got = session.run("forward", {{"x", x}}).at("y").to_doubles(),
+                  expected = reference.run("forward", {{"x", x}}).at("y").to_doubles();
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-4) << changed << " " << i;
+  }
+}
+
+KernelChoice takes_any_layout(const KernelQuery&) {
+  return {.name = "any", .declined = {}, .decided_later = {}};
+}
+
+// A network with everything that may lie between convolutions: pooling, a batch norm, a residual, a concatenation and a mean.
+Value mixed_network(const Scope& s, Value image) {
+  const Value x = nn::Conv2d(s / "stem", 4, 4, {1})(image);
+  const Value y = nn::MaxPool2d{{.window = {2}}}(Block(s / "block")(x));
+  const Value z = nn::AvgPool2d{{.window = {2}}}(nn::Conv2d(s / "conv", 4, 3, {1})(relu(x)));
+  const Value both =
+      nn::Conv2d(s / "last", 7, 5, {3}, {.conv = {.padding = {1}, .groups = 1}})(concat({y, z}, 1));
+  return mean(both * sigmoid(both), {2, 3});
+}
+
+TEST(ImageLayers, ChannelsComeLastWhereATargetWantsIt) {
+  auto model = std::make_shared<Model>();
+  {
+    GraphBuilder g(*model, "loss", Mode::kTrain);
+    const Value y = mixed_network(Scope(*model, 3), g.input("x", DType::f32, {2, 4, 6, 8}));
+    g.output("loss", mean(square(y)));
+  }
+  passes::add_training(*model,
+                       {.optimizer = optim::SGD{.lr = 0.5}, .precision = passes::TrainPrecision::kBf16});
+  scramble(*model);
+  Target target;
+  target.choose = takes_any_layout;
+  const Graph step = passes::eliminate_common_subexpressions(model->entry("train_step"), {});
+  std::shared_ptr<Model> moved = Model::with_tables_of(*model);
+  moved->replace_entry(copy_graph(passes::channels_last(step, {.target = &target}), *moved));
+  const Graph& last = moved->entry("train_step");
+  int64_t permutes = 0;
+  for (const Node& node : last.nodes()) {
+    permutes += passes::is<ops::Permute>(node);
+    const auto convolution = passes::match<ops::Convolution>(node);
+    EXPECT_TRUE(!convolution || convolution->windows.channels_last) << node.name;
+  }
+  EXPECT_EQ(permutes, 6) << to_text(last);  // x, the two weights of 3 x 3 with their gradients, and the mean's
+
+  const auto trained = [&](const std::shared_ptr<const Model>& of) {
+    Session session(of);
+    Doubles all = session.run("train_step", {{"x", wave_tensor({2, 4, 6, 8}, 0.3)}}).at("loss").to_doubles();
+    for (const auto& [name, value] : session.states())
+      for (const double number : value.to_doubles()) all.push_back(number);
+    return all;
+  };
+  const Doubles got = trained(moved), expected = trained(model);
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 2e-2) << i;
 }
 
 TEST(ImageLayers, TrainingUpdatesRunningStatistics) {

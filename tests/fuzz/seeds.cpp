@@ -1,5 +1,6 @@
 #include "tests/fuzz/seeds.h"
 
+#include "schema/ops/nn/batch_norm.h"
 #include "schema/ops/nn/convolution.h"
 #include "schema/ops/nn/pooling.h"
 #include "tests/fuzz/mutate.h"
@@ -58,6 +59,9 @@ void add_windows(Graph& graph) {
   emit(ops::MaxPoolGrad{.windows = pairs, .window = {2}}, {x, greatest});
   const Value mean = emit(ops::AveragePool{.windows = pairs, .window = {2}}, {x});
   emit(ops::AveragePoolGrad{.windows = pairs, .window = {2}, .sizes = {6}}, {mean});
+  const Value channels = graph.add_input("channels", {DType::f32, {4}});
+  const auto norm = emit_node(ops::BatchNorm{}, {x, channels, channels});
+  emit_node(ops::BatchNormGrad{}, {x, norm[0], norm[1], norm[2], channels});
 }
 
 }  // namespace

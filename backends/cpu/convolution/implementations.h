@@ -8,10 +8,12 @@ namespace genesis::cpu {
 
 KernelImpl tiled_convolution();      // any convolution
 KernelImpl depthwise_convolution();  // one input channel in each group
+KernelImpl winograd_convolution();   // windows of 3 x 3 in f32, enough channels and positions
 KernelImpl tiled_transposed();
 KernelImpl tiled_weight_gradient();
 
-// Returns why the implementations above cannot run a node: another dtype, or no elements.
+// Returns why the implementations above cannot run a node: another dtype, channels at the end, or no
+// elements.
 std::optional<std::string> tiles_decline(const KernelQuery& query);
 
 }  // namespace genesis::cpu

@@ -1,5 +1,7 @@
 #include "backends/cuda/convolution/cudnn_convolution.h"
 
+#include <limits>
+
 #include "backends/cuda/convolution/window_kernels.h"
 #include "backends/cuda/cudnn/cudnn_graph.h"
 #include "backends/cuda/device/packs.h"
@@ -20,7 +22,9 @@ constexpr int64_t kSpareBytes = int64_t{32} << 20;
 struct Convolving {
   ConvolutionShape shape;              // first, because the plain kernels read it
   std::optional<CudnnPlan> plan = {};  // none: the plain kernels run
+  bool has_epilogue = false;           // the plan applies it
   int64_t x = 0, weight = 0, map = 0;
+  int64_t scale = 0, bias = 0, addend = 0, three = 0, sixth = 0;  // operands of the epilogue; 0: none
 };
 
 int64_t workspace_bytes(const KernelQuery& query) {
@@ -58,6 +62,16 @@ std::vector<int64_t> dims_of(int64_t batch, int64_t channels, const WindowShape&
   return dims;
 }
 
+// Strides of dense tensors whose dims are [batch, channels, ...], where the channels may lie last in memory.
+std::vector<int64_t> strides_of(const std::vector<int64_t>& dims, bool channels_last) {
+  std::vector<int64_t> strides(dims.size(), 1);
+  int64_t step = channels_last ? dims[1] : 1;
+  for (size_t i = dims.size() - 1; i > 1; --i) strides[i] = step, step *= dims[i];
+  strides[1] = channels_last ? 1 : step;
+  strides[0] = channels_last ? step : step * dims[1];
+  return strides;
+}
+
 CudnnGraph::Convolution moves_of(const WindowShape& windows) {
   CudnnGraph::Convolution how;
   for (size_t i = first_axis(windows); i < kMaxSpatialAxes; ++i) {
@@ -70,35 +84,124 @@ CudnnGraph::Convolution moves_of(const WindowShape& windows) {
   return how;
 }
 
+// Adds the epilogue of a forward convolution between its sums, which are never in memory, and the result.
+class Epilogue {
+ public:
+  Epilogue(Convolving& c, CudnnGraph& graph, std::vector<int64_t> dims)
+      : c_(c), graph_(graph), dims_(std::move(dims)), strides_(strides_of(dims_, c.shape.channels_last)) {}
+
+  int64_t between() { return graph_.virtual_tensor(CUDNN_DATA_FLOAT, dims_, strides_); }
+
+  void add(int64_t sums, const KernelQuery& query) {
+    const ConvolutionShape& s = c_.shape;
+    std::vector<std::pair<cudnnPointwiseMode_t, int64_t>> steps;
+    if (s.has_scale) steps.emplace_back(CUDNN_POINTWISE_MUL, c_.scale = vector(query.inputs[2]));
+    if (s.has_bias)
+      steps.emplace_back(CUDNN_POINTWISE_ADD,
+                         c_.bias = vector(query.inputs[static_cast<size_t>(s.bias_input())]));
+    if (s.has_addend)
+      steps.emplace_back(CUDNN_POINTWISE_ADD,
+                         c_.addend = graph_.tensor(cudnn_type(s.dtype), dims_, strides_));
+    const bool is_last = s.activation == ConvolutionActivation::kNone;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const int64_t to = is_last && i + 1 == steps.size() ? c_.map : between();
+      graph_.pointwise(steps[i].first, sums, steps[i].second, to);
+      sums = to;
+    }
+    if (!is_last) activate(sums);
+  }
+
+ private:
+  int64_t vector(const TensorType& type) {
+    std::vector<int64_t> dims(dims_.size(), 1);
+    dims[1] = dims_[1];
+    return graph_.tensor(cudnn_type(type.dtype), dims, strides_of(dims, c_.shape.channels_last));
+  }
+
+  // hardswish(x) = x * clamp(x + 3) * (1 / 6)
+  void activate(int64_t x) {
+    const auto upper =
+        c_.shape.activation == ConvolutionActivation::kRelu ? double{std::numeric_limits<float>::max()} : 6.0;
+    if (c_.shape.activation != ConvolutionActivation::kHardswish) return graph_.clamp(x, c_.map, upper);
+    c_.three = graph_.scalar(CUDNN_DATA_FLOAT), c_.sixth = graph_.scalar(CUDNN_DATA_FLOAT);
+    const int64_t moved = between(), gate = between(), product = between();
+    graph_.pointwise(CUDNN_POINTWISE_ADD, x, c_.three, moved);
+    graph_.clamp(moved, gate, upper);
+    graph_.pointwise(CUDNN_POINTWISE_MUL, x, gate, product);
+    graph_.pointwise(CUDNN_POINTWISE_MUL, product, c_.sixth, c_.map);
+  }
+
+  Convolving& c_;
+  CudnnGraph& graph_;
+  std::vector<int64_t> dims_, strides_;
+};
+
+bool has_epilogue(const ConvolutionShape& s) {
+  return s.has_scale || s.has_bias || s.has_addend || s.activation != ConvolutionActivation::kNone;
+}
+
 template <Role role>
-void make_plan(Convolving& c, int64_t workspace) {
+void make_plan(Convolving& c, const KernelQuery& query) {
   const ConvolutionShape& s = c.shape;
   const cudnnDataType_t type = cudnn_type(s.dtype);
   CudnnGraph graph;
   graph.require_exact_plans(s.dtype == DType::f32);
-  c.x = graph.tensor(type, dims_of(s.batch, s.in(), s.windows, [](const WindowAxis& a) { return a.size; }));
-  c.weight =
-      graph.tensor(type, dims_of(s.out(), s.in_each, s.windows, [](const WindowAxis& a) { return a.taps; }));
-  c.map = graph.tensor(type,
-                       dims_of(s.batch, s.out(), s.windows, [](const WindowAxis& a) { return a.positions; }));
+  const auto tensor = [&](const std::vector<int64_t>& dims) {
+    return graph.tensor(type, dims, strides_of(dims, s.channels_last));
+  };
+  const auto positions =
+      dims_of(s.batch, s.out(), s.windows, [](const WindowAxis& a) { return a.positions; });
+  c.x = tensor(dims_of(s.batch, s.in(), s.windows, [](const WindowAxis& a) { return a.size; }));
+  c.weight = tensor(dims_of(s.out(), s.in_each, s.windows, [](const WindowAxis& a) { return a.taps; }));
+  c.map = tensor(positions);
   const CudnnGraph::Convolution how = moves_of(s.windows);
-  if constexpr (role == Role::kForward) graph.convolution(how, c.x, c.weight, c.map);
+  if constexpr (role == Role::kForward) {
+    Epilogue epilogue(c, graph, positions);
+    const int64_t sums = c.has_epilogue ? epilogue.between() : c.map;
+    graph.convolution(how, c.x, c.weight, sums);
+    if (c.has_epilogue) epilogue.add(sums, query);
+  }
   if constexpr (role == Role::kTransposed) graph.convolution_input_gradient(how, c.x, c.weight, c.map);
   if constexpr (role == Role::kWeightGradient) graph.convolution_weight_gradient(how, c.x, c.weight, c.map);
-  c.plan = graph.plan(workspace);
+  c.plan = graph.plan(workspace_bytes(query));
 }
 
+// Returns the node with a plan that applies the epilogue as the attributes say, or not at all.
 template <Role role>
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<Convolving> planned(const KernelQuery& query, bool with_epilogue) {
   auto made = std::make_shared<Convolving>(Convolving{convolution_shape(query)});
+  made->has_epilogue = with_epilogue;
   if (!cudnn().available()) return made;
   try {
-    make_plan<role>(*made, workspace_bytes(query));
+    make_plan<role>(*made, query);
   } catch (const Error& error) {
-    log_debug("a plain kernel convolves {} by {}: {}", query.inputs[0].to_string(),
-              query.inputs[1].to_string(), error.what());
+    log_debug("cuDNN does not convolve {} by {}{}: {}", query.inputs[0].to_string(),
+              query.inputs[1].to_string(), with_epilogue ? " with an epilogue" : "", error.what());
   }
   return made;
+}
+
+// cuDNN fuses epilogues of 16 bits with the channels last; others are a kernel of their own.
+template <Role role>
+std::shared_ptr<const void> prepare(const KernelQuery& query) {
+  const ConvolutionShape s = convolution_shape(query);
+  if (role == Role::kForward && s.channels_last && is_low_precision(s.dtype) && has_epilogue(s))
+    if (auto made = planned<role>(query, true); made->plan) return made;
+  return planned<role>(query, false);
+}
+
+using Pointers = std::vector<std::pair<int64_t, void*>>;
+
+void add_epilogue(const KernelContext& c, const Convolving& made, Pointers& pointers) {
+  static float three = 3, sixth = 1.0f / 6;
+  const ConvolutionShape& s = made.shape;
+  const auto input = [&](int64_t name, int64_t i) {
+    if (name) pointers.emplace_back(name, c.input(static_cast<int>(i)).data);
+  };
+  input(made.scale, 2);
+  input(made.bias, s.bias_input());
+  input(made.addend, s.addend_input());
+  if (made.three) pointers.emplace_back(made.three, &three), pointers.emplace_back(made.sixth, &sixth);
 }
 
 template <Role role>
@@ -111,13 +214,14 @@ void run(const KernelContext& c) {
                          : role == Role::kTransposed ? made.x
                                                      : made.weight;
   const auto runs = [&] {
-    return made.plan && aligned_to_packs(c.input(0), c.input(1), c.output()) &&
-           made.plan->run(launch_of(c).stream,
-                          {{first, c.input(0).data}, {second, c.input(1).data}, {result, c.output().data}},
-                          c.scratch);
+    if (!made.plan || !aligned_to_packs(c.input(0), c.input(1), c.output())) return false;
+    Pointers pointers = {{first, c.input(0).data}, {second, c.input(1).data}, {result, c.output().data}};
+    if (made.has_epilogue) add_epilogue(c, made, pointers);
+    return made.plan->run(launch_of(c).stream, pointers, c.scratch);
   };
   if (runs()) {
-    if constexpr (role == Role::kForward) finish_convolution(c, made.shape);
+    if constexpr (role == Role::kForward)
+      if (!made.has_epilogue) finish_convolution(c, made.shape);
     return;
   }
   KernelContext plain = c;

@@ -1,5 +1,6 @@
-// The implementation `cudnn` of the three convolutions: cuDNN computes the sums, and one more kernel applies the epilogue. If the
-// library is missing or has no plan, the plain kernels run.
+// The implementation `cudnn` of the three convolutions: cuDNN computes the sums. It applies the epilogue, too, in 16 bits with the
+// channels last, if it has a plan for that; otherwise one more kernel does. If the library is missing or has no plan, the plain
+// kernels run.
 #pragma once
 
 #include "backends/kernel.h"

@@ -67,11 +67,12 @@ struct WindowEpilogue {
   ChannelNumbers<T> scale, bias;
   const T* addend = nullptr;
   ConvolutionActivation activation = ConvolutionActivation::kNone;
-  int64_t channels = 1, positions = 1;
+  ChannelPlanes planes;
+  int64_t positions = 1;
 
   __device__ wide_t<T> operator()(wide_t<T> sum, int64_t i) const {
     using W = wide_t<T>;
-    const int64_t channel = i / positions % channels;
+    const int64_t channel = (planes.last ? i : i / positions) % planes.channels;
     W y = sum * scale.at(channel, W(1)) + bias.at(channel, W(0));
     if (addend) y += widen(addend[i]);
     switch (activation) {
@@ -103,12 +104,13 @@ WindowEpilogue<T> window_epilogue(const KernelContext& c, const ConvolutionShape
           channel_numbers<T>(c, s.has_bias, s.bias_input()),
           s.has_addend ? c.input(static_cast<int>(s.addend_input())).as<const T>() : nullptr,
           s.activation,
-          s.out(),
+          s.map_planes(),
           s.windows.positions()};
 }
 
 struct ConvolutionSizes {
   int64_t groups, in_each, out_each, batch;
+  ChannelPlanes in_x, in_map, in_weight;
 };
 
 template <class T>
@@ -121,14 +123,13 @@ struct ConvolutionSum {
 
   __device__ void operator()(int64_t i) const {
     const int64_t positions = windows.positions(), elements = windows.elements(), taps = windows.taps();
-    const int64_t out = i / positions % (s.groups * s.out_each),
-                  image = i / positions / (s.groups * s.out_each);
-    const T* from = x + (image * s.groups + out / s.out_each) * s.in_each * elements;
-    const T* by = weight + out * s.in_each * taps;
+    const int64_t plane = s.in_map.plane_of(i, positions), outs = s.groups * s.out_each;
+    const int64_t out = plane % outs, from = (plane / outs * s.groups + out / s.out_each) * s.in_each;
     wide_t<T> sum = 0;
-    for_each_window_tap(windows, i % positions, [&](int64_t tap, int64_t element) {
+    for_each_window_tap(windows, s.in_map.place_of(i, positions), [&](int64_t tap, int64_t element) {
       for (int64_t k = 0; k < s.in_each; ++k)
-        sum += widen(from[k * elements + element]) * widen(by[k * taps + tap]);
+        sum += widen(x[s.in_x.at(from + k, elements, element)]) *
+               widen(weight[s.in_weight.at(out * s.in_each + k, taps, tap)]);
     });
     y[i] = converted<T>(epilogue(sum, i));
   }
@@ -143,14 +144,14 @@ struct TransposedSum {
 
   __device__ void operator()(int64_t i) const {
     const int64_t positions = windows.positions(), elements = windows.elements(), taps = windows.taps();
-    const int64_t in = i / elements % (s.groups * s.in_each), image = i / elements / (s.groups * s.in_each);
-    const int64_t group = in / s.in_each, first = group * s.out_each;
-    const T* from = dy + (image * s.groups * s.out_each + first) * positions;
-    const T* by = weight + (first * s.in_each + in % s.in_each) * taps;
+    const int64_t plane = s.in_x.plane_of(i, elements), ins = s.groups * s.in_each;
+    const int64_t in = plane % ins, first = in / s.in_each * s.out_each,
+                  from = plane / ins * s.groups * s.out_each + first;
     wide_t<T> sum = 0;
-    for_each_window_of(windows, i % elements, [&](int64_t tap, int64_t position) {
+    for_each_window_of(windows, s.in_x.place_of(i, elements), [&](int64_t tap, int64_t position) {
       for (int64_t o = 0; o < s.out_each; ++o)
-        sum += widen(from[o * positions + position]) * widen(by[o * s.in_each * taps + tap]);
+        sum += widen(dy[s.in_map.at(from + o, positions, position)]) *
+               widen(weight[s.in_weight.at((first + o) * s.in_each + in % s.in_each, taps, tap)]);
     });
     dx[i] = converted<T>(sum);
   }
@@ -166,18 +167,20 @@ struct WeightGradientSum {
   __device__ void operator()(int64_t i) const {
     const auto& [outer, middle, inner] = windows.axis;
     const int64_t positions = windows.positions(), elements = windows.elements(), taps = windows.taps();
-    const int64_t out = i / taps / s.in_each, in = out / s.out_each * s.in_each + i / taps % s.in_each;
-    const WindowPlace tap(i % taps, middle.taps, inner.taps);
+    const int64_t row = s.in_weight.plane_of(i, taps), out = row / s.in_each,
+                  in = out / s.out_each * s.in_each + row % s.in_each;
+    const WindowPlace tap(s.in_weight.place_of(i, taps), middle.taps, inner.taps);
     wide_t<T> sum = 0;
     for (int64_t image = 0; image < s.batch; ++image) {
-      const T* from = x + (image * s.groups * s.in_each + in) * elements;
-      const T* by = dy + (image * s.groups * s.out_each + out) * positions;
+      const T* from = x + s.in_x.first(image * s.groups * s.in_each + in, elements);
+      const T* by = dy + s.in_map.first(image * s.groups * s.out_each + out, positions);
       for (int64_t position = 0; position < positions; ++position) {
         const WindowPlace p(position, middle.positions, inner.positions);
         const int64_t z = outer.element(p.at[0], tap.at[0]), y = middle.element(p.at[1], tap.at[1]),
                       column = inner.element(p.at[2], tap.at[2]);
         if (outer.contains(z) && middle.contains(y) && inner.contains(column))
-          sum += widen(from[(z * middle.size + y) * inner.size + column]) * widen(by[position]);
+          sum += widen(from[((z * middle.size + y) * inner.size + column) * s.in_x.step()]) *
+                 widen(by[position * s.in_map.step()]);
       }
     }
     dw[i] = converted<T>(sum);
@@ -191,13 +194,13 @@ struct ConvolutionFinish {
   __device__ void operator()(int64_t i) const { y[i] = converted<T>(epilogue(widen(y[i]), i)); }
 };
 
-// Returns the first greatest element of a window, where NaN is greatest; -1 if it has none.
+// Returns the first greatest element of a window, where NaN is greatest; -1 if it has none. Elements of x lie `step` apart.
 template <class T>
-__device__ int64_t greatest_element(const WindowShape& windows, int64_t position, const T* x) {
+__device__ int64_t greatest_element(const WindowShape& windows, int64_t position, const T* x, int64_t step) {
   int64_t best = -1;
   wide_t<T> greatest = 0;
   for_each_window_tap(windows, position, [&](int64_t, int64_t element) {
-    const wide_t<T> value = widen(x[element]);
+    const wide_t<T> value = widen(x[element * step]);
     if (best >= 0 && !(value > greatest) && !(value != value && greatest == greatest)) return;
     best = element, greatest = value;
   });
@@ -214,27 +217,32 @@ __device__ inline int64_t counted_at(const WindowShape& windows, bool count_padd
 template <class T>
 struct MaxPooling {
   WindowShape windows;
+  ChannelPlanes layout;
   const T* x;
   T* y;
   __device__ void operator()(int64_t i) const {
-    const T* plane = x + i / windows.positions() * windows.elements();
-    const int64_t best = greatest_element(windows, i % windows.positions(), plane);
-    y[i] = best < 0 ? converted<T>(wide_t<T>(-INFINITY)) : plane[best];
+    const int64_t positions = windows.positions();
+    const T* plane = x + layout.first(layout.plane_of(i, positions), windows.elements());
+    const int64_t best = greatest_element(windows, layout.place_of(i, positions), plane, layout.step());
+    y[i] = best < 0 ? converted<T>(wide_t<T>(-INFINITY)) : plane[best * layout.step()];
   }
 };
 
 template <class T>
 struct MaxPoolingGradient {
   WindowShape windows;
+  ChannelPlanes layout;
   const T *x, *dy;
   T* dx;
   __device__ void operator()(int64_t i) const {
-    const int64_t plane = i / windows.elements(), element = i % windows.elements();
-    const T* from = dy + plane * windows.positions();
+    const int64_t elements = windows.elements(), plane = layout.plane_of(i, elements),
+                  element = layout.place_of(i, elements);
+    const T* from = dy + layout.first(plane, windows.positions());
+    const T* compared = x + layout.first(plane, elements);
     wide_t<T> sum = 0;
     for_each_window_of(windows, element, [&](int64_t, int64_t position) {
-      if (greatest_element(windows, position, x + plane * windows.elements()) == element)
-        sum += widen(from[position]);
+      if (greatest_element(windows, position, compared, layout.step()) == element)
+        sum += widen(from[position * layout.step()]);
     });
     dx[i] = converted<T>(sum);
   }
@@ -243,37 +251,41 @@ struct MaxPoolingGradient {
 template <class T>
 struct AveragePooling {
   WindowShape windows;
+  ChannelPlanes layout;
   bool count_padding;
   const T* x;
   T* y;
   __device__ void operator()(int64_t i) const {
-    const T* plane = x + i / windows.positions() * windows.elements();
+    const int64_t positions = windows.positions(), position = layout.place_of(i, positions);
+    const T* plane = x + layout.first(layout.plane_of(i, positions), windows.elements());
     wide_t<T> sum = 0;
-    for_each_window_tap(windows, i % windows.positions(),
-                        [&](int64_t, int64_t element) { sum += widen(plane[element]); });
-    y[i] = converted<T>(sum /
-                        static_cast<wide_t<T>>(counted_at(windows, count_padding, i % windows.positions())));
+    for_each_window_tap(windows, position,
+                        [&](int64_t, int64_t element) { sum += widen(plane[element * layout.step()]); });
+    y[i] = converted<T>(sum / static_cast<wide_t<T>>(counted_at(windows, count_padding, position)));
   }
 };
 
 template <class T>
 struct AveragePoolingGradient {
   WindowShape windows;
+  ChannelPlanes layout;
   bool count_padding;
   const T* dy;
   T* dx;
   __device__ void operator()(int64_t i) const {
-    const T* from = dy + i / windows.elements() * windows.positions();
+    const int64_t elements = windows.elements();
+    const T* from = dy + layout.first(layout.plane_of(i, elements), windows.positions());
     wide_t<T> sum = 0;
-    for_each_window_of(windows, i % windows.elements(), [&](int64_t, int64_t position) {
-      sum += widen(from[position]) / static_cast<wide_t<T>>(counted_at(windows, count_padding, position));
+    for_each_window_of(windows, layout.place_of(i, elements), [&](int64_t, int64_t position) {
+      sum += widen(from[position * layout.step()]) /
+             static_cast<wide_t<T>>(counted_at(windows, count_padding, position));
     });
     dx[i] = converted<T>(sum);
   }
 };
 
 ConvolutionSizes convolution_sizes(const ConvolutionShape& s) {
-  return {s.groups, s.in_each, s.out_each, s.batch};
+  return {s.groups, s.in_each, s.out_each, s.batch, s.x_planes(), s.map_planes(), s.weight_planes()};
 }
 
 // Calls body(Tag<T>{}) with the device type of the result, and launches the functor that it returns on every element.
@@ -329,26 +341,27 @@ void finish_convolution(const KernelContext& c, const ConvolutionShape& s) {
 }
 
 void run_max_pool(const KernelContext& c) {
-  const WindowShape& windows = c.prepared<PoolShape>().windows;
+  const auto& s = c.prepared<PoolShape>();
   for_each_result(c, [&](auto t) {
-    return MaxPooling<typename decltype(t)::type>{windows, elements_of(t, c.input(0)),
+    return MaxPooling<typename decltype(t)::type>{s.windows, s.layout, elements_of(t, c.input(0)),
                                                   elements_of(t, c.output())};
   });
 }
 
 void run_max_pool_grad(const KernelContext& c) {
-  const WindowShape& windows = c.prepared<PoolShape>().windows;
+  const auto& s = c.prepared<PoolShape>();
   for_each_result(c, [&](auto t) {
-    return MaxPoolingGradient<typename decltype(t)::type>{
-        windows, elements_of(t, c.input(0)), elements_of(t, c.input(1)), elements_of(t, c.output())};
+    return MaxPoolingGradient<typename decltype(t)::type>{s.windows, s.layout, elements_of(t, c.input(0)),
+                                                          elements_of(t, c.input(1)),
+                                                          elements_of(t, c.output())};
   });
 }
 
 void run_average_pool(const KernelContext& c) {
   const auto& s = c.prepared<PoolShape>();
   for_each_result(c, [&](auto t) {
-    return AveragePooling<typename decltype(t)::type>{s.windows, s.count_padding, elements_of(t, c.input(0)),
-                                                      elements_of(t, c.output())};
+    return AveragePooling<typename decltype(t)::type>{s.windows, s.layout, s.count_padding,
+                                                      elements_of(t, c.input(0)), elements_of(t, c.output())};
   });
 }
 
@@ -356,7 +369,7 @@ void run_average_pool_grad(const KernelContext& c) {
   const auto& s = c.prepared<PoolShape>();
   for_each_result(c, [&](auto t) {
     return AveragePoolingGradient<typename decltype(t)::type>{
-        s.windows, s.count_padding, elements_of(t, c.input(0)), elements_of(t, c.output())};
+        s.windows, s.layout, s.count_padding, elements_of(t, c.input(0)), elements_of(t, c.output())};
   });
 }
 

@@ -128,12 +128,15 @@ int64_t CudnnGraph::add_tensor(cudnnDataType_t type, std::span<const int64_t> di
 int64_t CudnnGraph::tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides) {
   return add_tensor(type, dims, strides, false, false);
 }
-int64_t CudnnGraph::tensor(cudnnDataType_t type, const std::vector<int64_t>& dims) {
-  std::vector<int64_t> strides(dims.size(), 1);
-  for (size_t i = dims.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * dims[i];
+int64_t CudnnGraph::tensor(cudnnDataType_t type, const std::vector<int64_t>& dims,
+                           const std::vector<int64_t>& strides) {
   return add_tensor(type, dims, strides, false, false);
 }
 int64_t CudnnGraph::virtual_tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides) {
+  return add_tensor(type, dims, strides, true, false);
+}
+int64_t CudnnGraph::virtual_tensor(cudnnDataType_t type, const std::vector<int64_t>& dims,
+                                   const std::vector<int64_t>& strides) {
   return add_tensor(type, dims, strides, true, false);
 }
 int64_t CudnnGraph::scalar(cudnnDataType_t type) {
@@ -166,6 +169,20 @@ void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, int64_t x, int64_t b, int6
   set_one(how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, mode);
   set_one(how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, compute);
   if (axis >= 0) set_one(how, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, axis);
+  add_pointwise(std::move(how), x, b, y, t);
+}
+
+void CudnnGraph::clamp(int64_t x, int64_t y, double upper) {
+  words_ += fmt::format("clamp {} {} {}\n", x, y, upper);
+  CudnnDescriptor how = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  set_one(how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, CUDNN_POINTWISE_RELU_FWD);
+  set_one(how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+  set_one(how, CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, CUDNN_PROPAGATE_NAN);
+  set_one(how, CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, upper);
+  add_pointwise(std::move(how), x, 0, y, 0);
+}
+
+void CudnnGraph::add_pointwise(CudnnDescriptor how, int64_t x, int64_t b, int64_t y, int64_t t) {
   finish(how, "describing an elementwise operation");
   CudnnDescriptor operation = make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   link(operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how.get());

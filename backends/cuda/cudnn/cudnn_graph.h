@@ -47,8 +47,10 @@ class CudnnGraph {
  public:
   // Tensors are named by numbers. A virtual tensor is never in memory.
   int64_t tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides);
-  int64_t tensor(cudnnDataType_t type, const std::vector<int64_t>& dims);  // dense, of any rank
+  int64_t tensor(cudnnDataType_t type, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides);
   int64_t virtual_tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides);
+  int64_t virtual_tensor(cudnnDataType_t type, const std::vector<int64_t>& dims,
+                         const std::vector<int64_t>& strides);
   int64_t scalar(cudnnDataType_t type);
 
   // Sizes that are known only at run time: i32 tensors [batch, 1, 1, 1]; 0: the size of the description.
@@ -59,6 +61,7 @@ class CudnnGraph {
   // y = mode(x) or mode(x, b), see cuDNN's modes; `t` is the predicate of a selection. 0: no such operand.
   void pointwise(cudnnPointwiseMode_t mode, int64_t x, int64_t b, int64_t y, int64_t t = 0,
                  cudnnDataType_t compute = CUDNN_DATA_FLOAT, int64_t axis = -1);
+  void clamp(int64_t x, int64_t y, double upper);  // y = x within 0 and `upper`; NaN stays
   void reduce(cudnnReduceTensorOp_t op, int64_t x, int64_t y);
   void reshape(int64_t x, int64_t y);
 
@@ -99,6 +102,7 @@ class CudnnGraph {
     return tensors_[static_cast<size_t>(tensor - 1)].get();
   }
 
+  void add_pointwise(CudnnDescriptor how, int64_t x, int64_t b, int64_t y, int64_t t);
   CudnnPlan make_plan(int64_t workspace_limit);
   bool may_use(const CudnnDescriptor& choice) const;
 

@@ -12,13 +12,17 @@
 namespace genesis {
 namespace {
 
-std::vector<int64_t> window_of(const Shape& weight) {
-  std::vector<int64_t> window;
-  for (int axis = 2; axis < weight.rank(); ++axis) window.push_back(weight[axis].value());
-  return window;
+// The rank is checked here because the layout says which axes are the window's.
+std::vector<int64_t> window_of(std::string_view op, const TensorType& weight, const Windows& windows) {
+  if (weight.shape.rank() < 3)
+    fail("{} takes a weight [out, in / groups, ...] with 1 to 3 spatial axes, got {}", op,
+         weight.to_string());
+  return spatial_sizes(weight.shape, windows).sizes();
 }
 
-Shape spatial_axes(const Shape& x) { return Shape(std::vector<Dim>(x.begin() + 2, x.end())); }
+const Dim& channels_of(const TensorType& type, const Windows& windows) {
+  return type.shape[windows.channel_axis(type.shape.rank())];
+}
 
 // Checks what all three ops require: `image` and `map` [batch, channels, ...] with as many axes as the window, and groups that
 // divide both numbers of channels.
@@ -52,9 +56,9 @@ double flops_of(const TensorType& weight, const TensorType& map) {
          static_cast<double>(std::max<int64_t>(1, axis_size(weight, 0)));
 }
 
-double product_of_sizes(const Shape& shape, int first) {
+double product_of_sizes(const Shape& shape) {
   double n = 1;
-  for (int axis = first; axis < shape.rank(); ++axis) n *= static_cast<double>(shape[axis].value());
+  for (const Dim& size : shape) n *= static_cast<double>(size.value());
   return n;
 }
 
@@ -64,10 +68,10 @@ namespace ops {
 
 std::vector<TensorType> Convolution::infer(Types in) const {
   const TensorType &x = in[0], &weight = in[1];
-  const std::vector<int64_t> window = window_of(weight.shape);
+  const std::vector<int64_t> window = window_of("convolution", weight, windows);
   check_operands("convolution", x, weight, windows, window);
   const int64_t out = weight.shape[0].value();
-  check_channels("convolution", x.shape[1], out, weight.shape[1].value(), groups);
+  check_channels("convolution", channels_of(x, windows), out, channels_of(weight, windows).value(), groups);
   if (static_cast<int>(in.size()) != addend_input() + has_addend)
     fail("convolution with these attributes takes {} inputs, got {}", addend_input() + has_addend, in.size());
   if (has_scale) check_vector("the scale", in[2], x, out);
@@ -79,7 +83,9 @@ std::vector<TensorType> Convolution::infer(Types in) const {
 }
 
 Cost Convolution::cost(Types in, Types out) const { return {bytes_moved(in, out), flops_of(in[1], out[0])}; }
-double Convolution::sum_length(Types in, Types) const { return product_of_sizes(in[1].shape, 1); }
+double Convolution::sum_length(Types in, Types) const {
+  return product_of_sizes(in[1].shape) / static_cast<double>(std::max<int64_t>(1, axis_size(in[1], 0)));
+}
 
 void Convolution::grad(GradientContext& g) const {
   if (activation != ConvolutionActivation::kNone || has_scale || has_addend)
@@ -89,28 +95,31 @@ void Convolution::grad(GradientContext& g) const {
         "made of");
   const Value x = g.input(0), weight = g.input(1);
   if (g.wants(0))
-    g.set(0, convolution_transposed({.windows = windows, .groups = groups, .sizes = spatial_axes(x.shape())},
-                                    g.dy(), weight));
+    g.set(0, convolution_transposed(
+                 {.windows = windows, .groups = groups, .sizes = spatial_sizes(x.shape(), windows)}, g.dy(),
+                 weight));
   if (g.wants(1))
-    g.set(1, emit(ConvolutionWeightGradient{windows, groups, window_of(weight.shape())}, {x, g.dy()}));
+    g.set(1, emit(ConvolutionWeightGradient{windows, groups, spatial_sizes(weight.shape(), windows).sizes()},
+                  {x, g.dy()}));
   if (has_bias && g.wants(2)) {
-    std::vector<int64_t> axes = {0};
-    for (int axis = 2; axis < x.rank(); ++axis) axes.push_back(axis);
+    std::vector<int64_t> axes;
+    for (int axis = 0; axis < x.rank(); ++axis)
+      if (axis != windows.channel_axis(x.rank())) axes.push_back(axis);
     g.set(2, sum(g.dy(), axes));
   }
 }
 
 std::vector<TensorType> ConvolutionTransposed::infer(Types in) const {
   const TensorType &dy = in[0], &weight = in[1];
-  const std::vector<int64_t> window = window_of(weight.shape);
+  const std::vector<int64_t> window = window_of("convolution_transposed", weight, windows);
   check_operands("convolution_transposed", dy, weight, windows, window);
   if (sizes.rank() != static_cast<int>(window.size()))
     fail("convolution_transposed: sizes {} must name {} spatial axes", sizes.to_string(), window.size());
   const int64_t out = weight.shape[0].value();
-  const Dim in_channels = checked_mul(weight.shape[1].value(), groups);
-  check_channels("convolution_transposed", in_channels, out, weight.shape[1].value(), groups);
-  Shape x = {dy.shape[0], in_channels};
-  for (const Dim& size : sizes) x.push_back(size);
+  const int64_t in_each = channels_of(weight, windows).value();
+  const Dim in_channels = checked_mul(in_each, groups);
+  check_channels("convolution_transposed", in_channels, out, in_each, groups);
+  const Shape x = in_layout(windows, dy.shape[0], in_channels, sizes);
   if (const Shape map = positions_shape(x, out, windows, window); !(map == dy.shape))
     fail("convolution_transposed: a result {} takes an operand {}, got {}", x.to_string(), map.to_string(),
          dy.shape.to_string());
@@ -121,42 +130,43 @@ Cost ConvolutionTransposed::cost(Types in, Types out) const {
   return {bytes_moved(in, out), flops_of(in[1], in[0])};
 }
 double ConvolutionTransposed::sum_length(Types in, Types) const {
-  return product_of_sizes(in[1].shape, 2) * static_cast<double>(axis_size(in[1], 0) / groups);
+  return product_of_sizes(spatial_sizes(in[1].shape, windows)) *
+         static_cast<double>(axis_size(in[1], 0) / groups);
 }
 
 void ConvolutionTransposed::grad(GradientContext& g) const {
   const Value y = g.input(0), weight = g.input(1);
   if (g.wants(0)) g.set(0, convolution({.windows = windows, .groups = groups}, {g.dy(), weight}));
   if (g.wants(1))
-    g.set(1, emit(ConvolutionWeightGradient{windows, groups, window_of(weight.shape())}, {g.dy(), y}));
+    g.set(1, emit(ConvolutionWeightGradient{windows, groups, spatial_sizes(weight.shape(), windows).sizes()},
+                  {g.dy(), y}));
 }
 
 std::vector<TensorType> ConvolutionWeightGradient::infer(Types in) const {
   const TensorType &x = in[0], &dy = in[1];
   check_operands("convolution_weight_gradient", x, dy, windows, window);
-  const int64_t out = dy.shape[1].value(), channels = x.shape[1].value();
+  const int64_t out = channels_of(dy, windows).value(), channels = channels_of(x, windows).value();
   if (groups < 1 || channels % groups != 0 || out % groups != 0)
     fail("convolution_weight_gradient: {} groups do not divide {} and {} channels", groups, channels, out);
   if (const Shape map = positions_shape(x.shape, out, windows, window); !(map == dy.shape))
     fail("convolution_weight_gradient of x {} takes dy {}, got {}", x.shape.to_string(), map.to_string(),
          dy.shape.to_string());
-  Shape weight = {out, channels / groups};
-  for (const int64_t size : window) weight.push_back(size);
-  return {{x.dtype, weight}};
+  return {{x.dtype, in_layout(windows, out, channels / groups, Shape::of(window))}};
 }
 
 Cost ConvolutionWeightGradient::cost(Types in, Types out) const {
   return {bytes_moved(in, out), flops_of(out[0], in[1])};
 }
 double ConvolutionWeightGradient::sum_length(Types in, Types) const {
-  return product_of_sizes(in[1].shape, 2) * static_cast<double>(axis_size(in[1], 0));
+  return product_of_sizes(spatial_sizes(in[1].shape, windows)) * static_cast<double>(axis_size(in[1], 0));
 }
 
 void ConvolutionWeightGradient::grad(GradientContext& g) const {
   const Value x = g.input(0), y = g.input(1);
   if (g.wants(0))
-    g.set(0, convolution_transposed({.windows = windows, .groups = groups, .sizes = spatial_axes(x.shape())},
-                                    y, g.dy()));
+    g.set(0,
+          convolution_transposed(
+              {.windows = windows, .groups = groups, .sizes = spatial_sizes(x.shape(), windows)}, y, g.dy()));
   if (g.wants(1)) g.set(1, convolution({.windows = windows, .groups = groups}, {x, g.dy()}));
 }
 

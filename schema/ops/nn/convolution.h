@@ -1,5 +1,6 @@
 // Convolutions over 1 to 3 spatial axes, x [batch, in, ...] and weight [out, in / groups, window...] as in torch, and the two ops
-// that are their gradients. Each of the three is linear in both operands, and the gradients of each are the other two.
+// that are their gradients. Each of the three is linear in both operands, and the gradients of each are the other two. Shapes are
+// given with the channels behind the batch; with `channels_last` that axis is the last one of every operand and result.
 #pragma once
 
 #include "schema/graph/graph.h"

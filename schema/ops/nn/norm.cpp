@@ -1,10 +1,11 @@
-// Rules of the norms. layer_norm and rms_norm are ops with their own gradients; batch_norm is a composition.
+// Rules of layer_norm and rms_norm, and batch_norm(): an op in training, a composition with running statistics.
 #include "schema/ops/nn/norm.h"
 
 #include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/gradient.h"
+#include "schema/ops/nn/batch_norm.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
 
@@ -143,18 +144,6 @@ Dim channel_count(Value x) {
   return count;
 }
 
-// Statistics with the rank of x and size 1 outside the channels, so that they broadcast.
-struct Moments {
-  Value mean, var;
-};
-
-Moments batch_moments(Value x) {
-  Axes axes = {0};
-  for (int i = 2; i < x.rank(); ++i) axes.push_back(i);
-  const Value mean = genesis::mean(x, axes, true);
-  return {mean, genesis::mean(square(x - mean), axes, true)};
-}
-
 // Converts a variance over count to the variance over count - 1.
 Value unbiased(Value var, const Dim& count) {
   if (const auto n = count.constant()) {
@@ -177,23 +166,24 @@ BatchNormResult batch_norm(Value x, Value weight, Value bias, Value running_mean
                            bool training, double momentum, double eps) {
   check_batch_norm(
       x, {{"weight", weight}, {"bias", bias}, {"running_mean", running_mean}, {"running_var", running_var}});
-  const Value wide = cast(x, wide_dtype(x.dtype()));
+  const DType wide = wide_dtype(x.dtype());
+  const auto vector = [&](Value given, double otherwise) {
+    return given ? cast(given, wide) : full(*x.graph, {x.dim(1)}, otherwise, wide);
+  };
+  BatchNormResult result{.y = {}, .running_mean = running_mean, .running_var = running_var};
+  if (training) {
+    const auto made = emit_node(ops::BatchNorm{.eps = eps}, {x, vector(weight, 1), vector(bias, 0)});
+    result.y = made[0];
+    if (running_mean) result.running_mean = moved(running_mean, made[1], momentum);
+    const Value var = unbiased(made[2], channel_count(x));
+    if (running_var) result.running_var = moved(running_var, var, momentum);
+    return result;
+  }
+  if (!running_mean || !running_var) fail("batch_norm: evaluation needs running_mean and running_var");
   Shape channels = {x.dim(1)};
   for (int i = 2; i < x.rank(); ++i) channels.push_back(1);
-  const auto per_channel = [&](Value v) { return cast(reshape(v, channels), wide.dtype()); };
-
-  BatchNormResult result{.y = {}, .running_mean = running_mean, .running_var = running_var};
-  Moments moments;
-  if (training) {
-    moments = batch_moments(wide);
-    if (running_mean) result.running_mean = moved(running_mean, moments.mean, momentum);
-    const Value var = unbiased(moments.var, channel_count(x));
-    if (running_var) result.running_var = moved(running_var, var, momentum);
-  } else {
-    if (!running_mean || !running_var) fail("batch_norm: evaluation needs running_mean and running_var");
-    moments = {per_channel(running_mean), per_channel(running_var)};
-  }
-  Value y = (wide - moments.mean) * rsqrt(moments.var + eps);
+  const auto per_channel = [&](Value v) { return cast(reshape(v, channels), wide); };
+  Value y = (cast(x, wide) - per_channel(running_mean)) * rsqrt(per_channel(running_var) + eps);
   if (weight) y = y * per_channel(weight);
   if (bias) y = y + per_channel(bias);
   result.y = cast(y, x.dtype());

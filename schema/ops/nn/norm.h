@@ -115,7 +115,8 @@ struct BatchNormResult {
   Value y, running_mean, running_var;  // the new running statistics; unchanged if not training
 };
 // x [N, C, ...]; weight, bias [C], may be empty. Running statistics move by `momentum`; the running variance is the unbiased one.
-// Lowered at once to elementwise ops and reductions, which fuse; computed in f32 at least.
+// Training is the op of schema/ops/nn/batch_norm.h; evaluation is lowered at once to elementwise ops, which fuse. Both compute in
+// f32 at least.
 BatchNormResult batch_norm(Value x, Value weight, Value bias, Value running_mean, Value running_var,
                            bool training, double momentum = 0.1, double eps = 1e-5);
 

@@ -23,7 +23,8 @@ TensorType pooled(std::string_view op, const TensorType& x, const Windows& windo
   for (size_t i = 0; i < window.size(); ++i)
     if (windows.pads_begin[i] > windows.dilations[i] * (window[i] - 1))
       fail("{}: a padding of {} holds a whole window of {}", op, windows.pads_begin[i], window[i]);
-  return {x.dtype, positions_shape(x.shape, x.shape[1], windows, window, ceil_mode)};
+  return {x.dtype, positions_shape(x.shape, x.shape[windows.channel_axis(x.shape.rank())], windows, window,
+                                   ceil_mode)};
 }
 
 }  // namespace
@@ -48,16 +49,15 @@ std::vector<TensorType> AveragePool::infer(Types in) const {
 double AveragePool::sum_length(Types, Types) const { return elements_of(window); }
 void AveragePool::grad(GradientContext& g) const {
   const Shape& x = g.input(0).shape();
-  g.set(0, emit(AveragePoolGrad{windows, window, ceil_mode, count_padding,
-                                Shape(std::vector<Dim>(x.begin() + 2, x.end()))},
+  g.set(0, emit(AveragePoolGrad{windows, window, ceil_mode, count_padding, spatial_sizes(x, windows)},
                 {g.dy()}));
 }
 
 std::vector<TensorType> AveragePoolGrad::infer(Types in) const {
   if (in[0].shape.rank() < 2)
     fail("average_pool_grad takes [batch, channels, ...], got {}", in[0].to_string());
-  TensorType x{in[0].dtype, {in[0].shape[0], in[0].shape[1]}};
-  for (const Dim& size : sizes) x.shape.push_back(size);
+  const Shape& dy = in[0].shape;
+  const TensorType x{in[0].dtype, in_layout(windows, dy[0], dy[windows.channel_axis(dy.rank())], sizes)};
   if (const TensorType y = pooled("average_pool_grad", x, windows, window, ceil_mode); !(y == in[0]))
     fail("average_pool_grad to {} takes dy {}, got {}", x.to_string(), y.to_string(), in[0].to_string());
   return {x};

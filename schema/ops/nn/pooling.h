@@ -1,4 +1,5 @@
 // Pooling over windows of 1 to 3 spatial axes of x [batch, channels, ...], with torch's formulas. Padding never wins a maximum.
+// With `channels_last` x, y and their gradients are [batch, ..., channels].
 #pragma once
 
 #include "schema/graph/graph.h"

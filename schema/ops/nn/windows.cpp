@@ -32,12 +32,26 @@ Dim window_positions(const Dim& size, const Windows& w, size_t axis, int64_t win
   return Dim::min(Dim::ceil_div(free, stride) + 1, begin_inside);
 }
 
+Shape spatial_sizes(const Shape& x, const Windows& windows) {
+  const int first = windows.first_spatial_axis();
+  return Shape(std::vector<Dim>(x.begin() + first, x.begin() + first + (x.rank() - 2)));
+}
+
+Shape in_layout(const Windows& windows, const Dim& batch, const Dim& channels, const Shape& sizes) {
+  Shape shape = {batch};
+  if (!windows.channels_last) shape.push_back(channels);
+  for (const Dim& size : sizes) shape.push_back(size);
+  if (windows.channels_last) shape.push_back(channels);
+  return shape;
+}
+
 Shape positions_shape(const Shape& x, const Dim& channels, const Windows& windows,
                       const std::vector<int64_t>& window, bool ceil_mode) {
-  Shape shape = {x[0], channels};
+  Shape positions;
   for (size_t i = 0; i < window.size(); ++i)
-    shape.push_back(window_positions(x[static_cast<int>(i) + 2], windows, i, window[i], ceil_mode));
-  return shape;
+    positions.push_back(window_positions(x[static_cast<int>(i) + windows.first_spatial_axis()], windows, i,
+                                         window[i], ceil_mode));
+  return in_layout(windows, x[0], channels, positions);
 }
 
 }  // namespace genesis

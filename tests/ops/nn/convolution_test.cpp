@@ -5,14 +5,34 @@
 
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/pooling.h"
+#include "schema/ops/tensor/layout.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {
 namespace {
 
+// The layout in which an op gets its operands; those of a case always have their channels behind the batch.
+struct Layout {
+  bool channels_last = false;
+
+  std::string name(const std::string& name) const { return name + (channels_last ? "_channels_last" : ""); }
+  Value operator()(Value x) const {
+    std::vector<int64_t> axes = {0};
+    for (int axis = 2; axis < x.rank(); ++axis) axes.push_back(axis);
+    axes.push_back(1);
+    return channels_last ? permute(x, axes) : x;
+  }
+  Value back(Value x) const {
+    std::vector<int64_t> axes = {0, x.rank() - 1};
+    for (int axis = 1; axis + 1 < x.rank(); ++axis) axes.push_back(axis);
+    return channels_last ? permute(x, axes) : x;
+  }
+};
+constexpr Layout kLayouts[] = {{false}, {true}};
+
 struct Window {
   std::vector<int64_t> size, stride, dilation, begin, end;
-  Windows moves() const { return {stride, dilation, begin, end}; }
+  Windows moves(Layout layout = {}) const { return {stride, dilation, begin, end, layout.channels_last}; }
 };
 
 std::vector<int64_t> positions_of(const std::vector<int64_t>& sizes, const Window& w,
@@ -82,15 +102,17 @@ Ref convolved(const Ref& x, const Ref& weight, const Window& w, int64_t groups) 
 
 void check_convolution(const std::string& name, std::vector<int64_t> x, std::vector<int64_t> weight,
                        const Window& w, int64_t groups = 1) {
-  check(
-      with_terms({.name = name,
-                  .inputs = {real(x), real(weight)},
-                  .build =
-                      [=](const Inputs& in) {
-                        return Outputs{convolution({.windows = w.moves(), .groups = groups}, {in[0], in[1]})};
-                      },
-                  .reference = [=](const Refs& in) { return Refs{convolved(in[0], in[1], w, groups)}; },
-                  .directions = product(x) > 300 ? 8 : 0}));
+  for (const Layout layout : kLayouts)
+    check(with_terms({.name = layout.name(name),
+                      .inputs = {real(x), real(weight)},
+                      .build =
+                          [=](const Inputs& in) {
+                            return Outputs{
+                                layout.back(convolution({.windows = w.moves(layout), .groups = groups},
+                                                        {layout(in[0]), layout(in[1])}))};
+                          },
+                      .reference = [=](const Refs& in) { return Refs{convolved(in[0], in[1], w, groups)}; },
+                      .directions = product(x) > 300 ? 8 : 0}));
 }
 
 const Window kPoint{{1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}};
@@ -130,15 +152,16 @@ TEST(Convolution, HasManyTiles) {
 TEST(Convolution, HasAScaleABiasAnAddendAndAnActivation) {
   using enum ConvolutionActivation;
   for (const auto activation : {kNone, kRelu, kRelu6, kHardswish})
-    for (const int64_t groups : {int64_t{1}, int64_t{4}})
-      check({.name = "conv_epilogue",
+    for (const auto& [groups, layout] :
+         std::vector<std::pair<int64_t, Layout>>{{1, {false}}, {4, {false}}, {1, {true}}, {4, {true}}})
+      check({.name = layout.name("conv_epilogue"),
              .inputs = {real({2, 4, 4, 5}), real({8, 4 / groups, 3, 3}), real({8}, 2, 4), real({8}),
                         real({2, 8, 4, 5})},
              .build =
                  [=](const Inputs& in) {
-                   return Outputs{
-                       convolution({.windows = kSame.moves(), .groups = groups, .activation = activation},
-                                   {in[0], in[1], in[2], in[3], in[4]})};
+                   return Outputs{layout.back(convolution(
+                       {.windows = kSame.moves(layout), .groups = groups, .activation = activation},
+                       {layout(in[0]), layout(in[1]), in[2], in[3], layout(in[4])}))};
                  },
              .reference =
                  [=](const Refs& in) {
@@ -158,27 +181,61 @@ TEST(Convolution, HasAScaleABiasAnAddendAndAnActivation) {
              .tolerance_low = 0.06});  // and so in 16 bits
 }
 
+// Enough channels and positions for Winograd's algorithm on a CPU, with tiles that hang over the edges.
+TEST(Convolution, HasWindowsOf3x3OfManyChannels) {
+  for (const auto& [x, w] : std::vector<std::pair<std::vector<int64_t>, Window>>{
+           {{1, 33, 13, 18}, kSame},
+           {{3, 32, 9, 5}, {{3, 3}, {1, 1}, {1, 1}, {0, 2}, {1, 0}}},
+           {{2, 40, 27, 40}, {{3, 3}, {1, 1}, {1, 1}, {1, 0}, {1, 0}}}}) {
+    const int64_t channels = x[1];
+    const OpCase c = {
+        .name = "conv_many_channels",
+        .inputs = {real(x), real({35, channels, 3, 3}, -0.2, 0.2), real({35}), real({35})},
+        .build =
+            [w = w](const Inputs& in) {
+              return Outputs{convolution({.windows = w.moves(), .activation = ConvolutionActivation::kRelu},
+                                         {in[0], in[1], in[2], in[3]})};
+            },
+        .reference =
+            [w = w](const Refs& in) {
+              Ref y = convolved(in[0], in[1], w, 1);
+              const int64_t positions = y.shape[2] * y.shape[3];
+              for (int64_t i = 0; i < y.numel(); ++i) {
+                const int64_t channel = i / positions % y.shape[1];
+                y[i] = std::max(y[i] * in[2][channel] + in[3][channel], 0.0);
+              }
+              return Refs{y};
+            },
+        .gradient = false,
+        .tolerance = 2e-5,  // sums of 360 terms
+        .tolerance_low = 0.06};
+    check(c);
+  }
+}
+
 TEST(Convolution, TransposedIsItsGradient) {
   const auto check_transposed = [](const std::string& name, std::vector<int64_t> x,
                                    std::vector<int64_t> weight, const Window& w, int64_t groups,
                                    std::vector<int64_t> sizes) {
-    check(with_terms(
-        {.name = name,
-         .inputs = {real(x), real(weight)},
-         .build =
-             [=](const Inputs& in) {
-               return Outputs{convolution_transposed(
-                   {.windows = w.moves(), .groups = groups, .sizes = Shape::of(sizes)}, in[0], in[1])};
-             },
-         .reference =
-             [=](const Refs& in) {
-               std::vector<int64_t> shape = {x[0], weight[1] * groups};
-               shape.insert(shape.end(), sizes.begin(), sizes.end());
-               Ref y = ref_zeros(shape);
-               for_each_product(shape, weight, w, groups,
-                                [&](int64_t i, int64_t j, int64_t k) { y[i] += in[0][k] * in[1][j]; });
-               return Refs{y};
-             }}));
+    for (const Layout layout : kLayouts)
+      check(with_terms({.name = layout.name(name),
+                        .inputs = {real(x), real(weight)},
+                        .build =
+                            [=](const Inputs& in) {
+                              return Outputs{layout.back(convolution_transposed(
+                                  {.windows = w.moves(layout), .groups = groups, .sizes = Shape::of(sizes)},
+                                  layout(in[0]), layout(in[1])))};
+                            },
+                        .reference =
+                            [=](const Refs& in) {
+                              std::vector<int64_t> shape = {x[0], weight[1] * groups};
+                              shape.insert(shape.end(), sizes.begin(), sizes.end());
+                              Ref y = ref_zeros(shape);
+                              for_each_product(
+                                  shape, weight, w, groups,
+                                  [&](int64_t i, int64_t j, int64_t k) { y[i] += in[0][k] * in[1][j]; });
+                              return Refs{y};
+                            }}));
   };
   check_transposed("transposed_same", {1, 3, 4, 5}, {3, 2, 3, 3}, kSame, 1, {4, 5});
   check_transposed("transposed_strided", {2, 4, 3, 3}, {4, 2, 3, 3}, kStrided, 2, {6, 5});
@@ -252,22 +309,26 @@ Ref pooled(const Ref& x, const Window& w, bool ceil_mode, Pool pool) {
 
 void check_pool(const std::string& name, std::vector<int64_t> x, const Window& w, bool ceil_mode = false) {
   for (const Pool pool : {Pool::kMax, Pool::kAverage, Pool::kAverageOfElements})
-    check({.name = name,
-           .inputs = {real(x)},
-           .build =
-               [=](const Inputs& in) {
-                 if (pool == Pool::kMax)
-                   return Outputs{emit(ops::MaxPool{w.moves(), w.size, ceil_mode}, {in[0]})};
-                 return Outputs{
-                     emit(ops::AveragePool{w.moves(), w.size, ceil_mode, pool == Pool::kAverage}, {in[0]})};
-               },
-           .reference = [=](const Refs& in) { return Refs{pooled(in[0], w, ceil_mode, pool)}; },
-           .low_gradient = pool != Pool::kMax});  // rounded elements tie
+    for (const Layout layout : kLayouts)
+      check({.name = layout.name(name),
+             .inputs = {real(x)},
+             .build =
+                 [=](const Inputs& in) {
+                   const Value operand = layout(in[0]);
+                   const Windows windows = w.moves(layout);
+                   if (pool == Pool::kMax)
+                     return Outputs{layout.back(emit(ops::MaxPool{windows, w.size, ceil_mode}, {operand}))};
+                   const ops::AveragePool average{windows, w.size, ceil_mode, pool == Pool::kAverage};
+                   return Outputs{layout.back(emit(average, {operand}))};
+                 },
+             .reference = [=](const Refs& in) { return Refs{pooled(in[0], w, ceil_mode, pool)}; },
+             .low_gradient = pool != Pool::kMax});  // rounded elements tie
 }
 
 TEST(Pooling, CombinesTheElementsOfEachWindow) {
   check_pool("pool_2d", {2, 3, 6, 7}, {{2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}});
   check_pool("pool_padded", {1, 2, 6, 5}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}});
+  check_pool("pool_channels", {2, 8, 6, 5}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}});
   check_pool("pool_ceil", {1, 2, 5, 6}, {{2, 3}, {2, 2}, {1, 1}, {0, 1}, {0, 1}}, true);
   check_pool("pool_1d", {2, 2, 9}, {{3}, {1}, {2}, {1}, {2}});
   check_pool("pool_3d", {1, 1, 4, 3, 5}, {{2, 2, 2}, {2, 1, 2}, {1, 1, 1}, {0, 0, 1}, {0, 1, 0}});

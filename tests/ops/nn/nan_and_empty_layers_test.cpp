@@ -45,6 +45,8 @@ CaseInput scales1211() {
   return scales;
 }
 
+Value batch_normalized(Value x) { return batch_norm(x, {}, {}, {}, {}, true, 0.1, 0.5).y; }
+
 // Returns the gradient of the sum of the squares of an output with respect to the first input.
 Build gradient_of(const std::function<Value(const Inputs&)>& op) {
   return [op](const Inputs& x) {
@@ -98,6 +100,8 @@ const Row kLayers[] = {
         "log_softmax_grad", [](Value x) { return log_softmax(x); }, "nnn...", kNoRowsOrColumns),
     unary(
         "causal_softmax", [](Value x) { return causal_softmax(x); }, "nn0...", kNoRowsOrColumns),
+    unary("batch_norm", batch_normalized, ".n..n.", kNoRowsOrColumns),
+    gradient("batch_norm_grad", batch_normalized, ".n..n.", kNoRowsOrColumns),
     unary(
         "layer_norm", [](Value x) { return layer_norm(x); }, "nnn...", kNoRowsOrColumns),
     gradient(

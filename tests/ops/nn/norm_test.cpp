@@ -5,6 +5,8 @@
 
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/batch_norm.h"
+#include "schema/ops/tensor/layout.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {
@@ -213,6 +215,47 @@ TEST(BatchNorm, TrainingAndEvaluation) {
   check_batch_norm("batch_norm_eval", {4, 3}, false);
   check_batch_norm("batch_norm_train_3d", {2, 3, 5}, true);
   check_batch_norm("batch_norm_eval_3d", {2, 3, 5}, false);
+}
+
+// The op with its epilogue, in both layouts. The last shape has several chunks of rows and packs of channels on a GPU.
+void check_batch_norm_op(std::vector<int64_t> shape, bool relu, bool has_addend, bool channels_last) {
+  const int64_t c = shape[1];
+  std::vector<CaseInput> inputs = {real(shape, -2, 3), real({c}, 0.5, 1.5), real({c})};
+  if (has_addend) inputs.push_back(real(shape));
+  check({.name = "batch_norm_op",
+         .inputs = inputs,
+         .build =
+             [=](const Inputs& x) {
+               const auto last = [&](Value v) { return channels_last ? permute(v, {0, 2, 1}) : v; };
+               const auto first = [&](Value v) { return channels_last ? permute(v, {0, 2, 1}) : v; };
+               std::vector<Value> operands = {last(x[0]), x[1], x[2]};
+               if (has_addend) operands.push_back(last(x[3]));
+               const auto y = emit_node(ops::BatchNorm{1e-3, relu, has_addend, channels_last}, operands);
+               return Outputs{first(y[0]), y[1], y[2]};
+             },
+         .reference =
+             [=](const Refs& in) {
+               const Ref zeros = ref_zeros({c});
+               Refs out = {batch_norm_reference({in[0], in[1], in[2], zeros, zeros}, true, 1, 1e-3)[0], zeros,
+                           zeros};
+               for (int64_t i = 0; i < out[0].numel(); ++i) {
+                 const double v = out[0][i] + (has_addend ? in[3][i] : 0);
+                 out[0][i] = relu ? std::max(v, 0.0) : v;
+               }
+               for (int64_t k = 0; k < c; ++k) {
+                 const ChannelMoments m = channel_moments(in[0], k);
+                 out[1][k] = m.mean, out[2][k] = m.var;
+               }
+               return out;
+             },
+         .directions = shape[1] > 3 ? 6 : 0});
+}
+
+TEST(BatchNorm, HasAnAddendAndAnActivationInBothLayouts) {
+  for (const bool channels_last : {false, true})
+    for (const auto& [relu, has_addend] : {std::pair{false, true}, {true, false}, {true, true}})
+      check_batch_norm_op({2, 3, 5}, relu, has_addend, channels_last);
+  check_batch_norm_op({3, 24, 50}, true, true, true);
 }
 
 TEST(BatchNorm, RefusesWhatDoesNotFit) {

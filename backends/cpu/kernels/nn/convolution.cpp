@@ -47,15 +47,16 @@ template <class T>
 void plain(const KernelContext& c, const ConvolutionShape& s) {
   const T *x = c.input(0).as<const T>(), *weight = c.input(1).as<const T>();
   const int64_t elements = s.windows.elements(), positions = s.windows.positions(), taps = s.windows.taps();
+  const ChannelPlanes in_x = s.x_planes(), in_map = s.map_planes(), in_weight = s.weight_planes();
   parallel_rows(s.batch * s.out() * positions, s.depth() * 16, [&](int64_t first, int64_t last) {
     for (int64_t at = first; at < last; ++at) {
-      const int64_t out = at / positions % s.out(), image = at / positions / s.out();
-      const T* from = x + (image * s.in() + out / s.out_each * s.in_each) * elements;
+      const int64_t plane = in_map.plane_of(at, positions), out = plane % s.out();
+      const int64_t from = plane / s.out() * s.in() + out / s.out_each * s.in_each;
       double sum = 0;
-      for_each_tap(s.windows, at % positions, [&](int64_t tap, int64_t element) {
+      for_each_tap(s.windows, in_map.place_of(at, positions), [&](int64_t tap, int64_t element) {
         for (int64_t i = 0; i < s.in_each; ++i)
-          sum += static_cast<double>(from[i * elements + element]) *
-                 static_cast<double>(weight[(out * s.in_each + i) * taps + tap]);
+          sum += static_cast<double>(x[in_x.at(from + i, elements, element)]) *
+                 static_cast<double>(weight[in_weight.at(out * s.in_each + i, taps, tap)]);
       });
       if (s.has_scale) sum *= number_at(c.input(2), out);
       if (s.has_bias) sum += number_at(c.input(static_cast<int>(s.bias_input())), out);
@@ -70,6 +71,7 @@ template <class T>
 void plain_transposed(const KernelContext& c, const ConvolutionShape& s) {
   const T *dy = c.input(0).as<const T>(), *weight = c.input(1).as<const T>();
   const int64_t elements = s.windows.elements(), positions = s.windows.positions(), taps = s.windows.taps();
+  const ChannelPlanes in_x = s.x_planes(), in_map = s.map_planes(), in_weight = s.weight_planes();
   auto* sums = reinterpret_cast<double*>(c.scratch);
   parallel_chunks(s.batch * s.in(), [&](int64_t plane) {
     const int64_t image = plane / s.in(), group = plane % s.in() / s.in_each, i = plane % s.in_each;
@@ -77,14 +79,16 @@ void plain_transposed(const KernelContext& c, const ConvolutionShape& s) {
     std::fill(dx, dx + elements, 0.0);
     for (int64_t o = 0; o < s.out_each; ++o) {
       const int64_t out = group * s.out_each + o;
-      const T *from = dy + (image * s.out() + out) * positions, *by = weight + (out * s.in_each + i) * taps;
+      const T *from = dy + in_map.first(image * s.out() + out, positions),
+              *by = weight + in_weight.first(out * s.in_each + i, taps);
       for (int64_t position = 0; position < positions; ++position)
         for_each_tap(s.windows, position, [&](int64_t tap, int64_t element) {
-          dx[element] += static_cast<double>(from[position]) * static_cast<double>(by[tap]);
+          dx[element] += static_cast<double>(from[position * in_map.step()]) *
+                         static_cast<double>(by[tap * in_weight.step()]);
         });
     }
-    for (int64_t at = 0; at < elements; ++at)
-      c.output().as<T>()[plane * elements + at] = static_cast<T>(dx[at]);
+    for (int64_t i = 0; i < elements; ++i)
+      c.output().as<T>()[in_x.at(plane, elements, i)] = static_cast<T>(dx[i]);
   });
 }
 
@@ -92,19 +96,23 @@ template <class T>
 void plain_weight_gradient(const KernelContext& c, const ConvolutionShape& s) {
   const T *x = c.input(0).as<const T>(), *dy = c.input(1).as<const T>();
   const int64_t elements = s.windows.elements(), positions = s.windows.positions(), taps = s.windows.taps();
+  const ChannelPlanes in_x = s.x_planes(), in_map = s.map_planes(), in_weight = s.weight_planes();
   auto* sums = reinterpret_cast<double*>(c.scratch);
   parallel_chunks(s.out() * s.in_each, [&](int64_t row) {
     const int64_t out = row / s.in_each, in = out / s.out_each * s.in_each + row % s.in_each;
     double* dw = sums + row * taps;
     std::fill(dw, dw + taps, 0.0);
     for (int64_t image = 0; image < s.batch; ++image) {
-      const T *from = x + (image * s.in() + in) * elements, *by = dy + (image * s.out() + out) * positions;
+      const T *from = x + in_x.first(image * s.in() + in, elements),
+              *by = dy + in_map.first(image * s.out() + out, positions);
       for (int64_t position = 0; position < positions; ++position)
         for_each_tap(s.windows, position, [&](int64_t tap, int64_t element) {
-          dw[tap] += static_cast<double>(from[element]) * static_cast<double>(by[position]);
+          dw[tap] += static_cast<double>(from[element * in_x.step()]) *
+                     static_cast<double>(by[position * in_map.step()]);
         });
     }
-    for (int64_t tap = 0; tap < taps; ++tap) c.output().as<T>()[row * taps + tap] = static_cast<T>(dw[tap]);
+    for (int64_t tap = 0; tap < taps; ++tap)
+      c.output().as<T>()[in_weight.at(row, taps, tap)] = static_cast<T>(dw[tap]);
   });
 }
 
@@ -129,6 +137,7 @@ int64_t sums_of_result(const KernelQuery& query) { return checked_mul(query.outp
 
 const OpKernel kKernels[] = {
     {"convolution", depthwise_convolution()},
+    {"convolution", winograd_convolution()},
     {"convolution", tiled_convolution()},
     {"convolution", {.name = "plain", .run = run_plain, .prepare = prepare_convolution}},
     {"convolution_transposed", tiled_transposed()},

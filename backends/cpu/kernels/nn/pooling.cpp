@@ -38,9 +38,22 @@ double count_at(const PoolShape& s, int64_t position) {
                              inner.counted(position % inner.positions, s.count_padding));
 }
 
+// The elements of one plane, which lie `step` apart.
+template <class T>
+struct Plane {
+  T* first;
+  int64_t step;
+
+  T& operator[](int64_t i) const { return first[i * step]; }
+};
+template <class T>
+Plane<T> plane_at(const PoolShape& s, T* tensor, int64_t plane, int64_t size) {
+  return {tensor + s.layout.first(plane, size), s.layout.step()};
+}
+
 // Returns the first greatest element of a window, where NaN is greatest; -1 if it has none.
 template <class T>
-int64_t greatest_of(const WindowShape& windows, int64_t position, const T* x) {
+int64_t greatest_of(const WindowShape& windows, int64_t position, const Plane<T>& x) {
   int64_t best = -1;
   double greatest = 0;
   for_each_element(windows, position, [&](int64_t element) {
@@ -52,14 +65,14 @@ int64_t greatest_of(const WindowShape& windows, int64_t position, const T* x) {
 }
 
 template <class T>
-void max_of_plane(const PoolShape& s, const T* x, T* y) {
+void max_of_plane(const PoolShape& s, const Plane<T>& x, const Plane<T>& y) {
   for (int64_t i = 0; i < s.windows.positions(); ++i) {
     const int64_t best = greatest_of(s.windows, i, x);
     y[i] = best < 0 ? T(-std::numeric_limits<float>::infinity()) : x[best];
   }
 }
 template <class T>
-void average_of_plane(const PoolShape& s, const T* x, T* y) {
+void average_of_plane(const PoolShape& s, const Plane<T>& x, const Plane<T>& y) {
   for (int64_t i = 0; i < s.windows.positions(); ++i) {
     double sum = 0;
     for_each_element(s.windows, i, [&](int64_t element) { sum += static_cast<double>(x[element]); });
@@ -71,24 +84,26 @@ void average_of_plane(const PoolShape& s, const T* x, T* y) {
 template <class Body>
 void for_each_plane(const KernelContext& c, const TensorView& first, const TensorView& second,
                     const Body& body) {
-  const int64_t planes = c.prepared<PoolShape>().planes;
+  const auto& s = c.prepared<PoolShape>();
+  const int64_t planes = s.planes;
   if (planes == 0) return;
   const int64_t a = first.numel() / planes, b = second.numel() / planes;
   dispatch(first.dtype, [&]<class T>(TypeTag<T>) {
     if constexpr (!std::is_integral_v<T>)
       parallel_rows(planes, (a + b) * 16, [&](int64_t from, int64_t to) {
-        for (int64_t i = from; i < to; ++i) body(i, first.as<T>() + i * a, second.as<T>() + i * b);
+        for (int64_t i = from; i < to; ++i)
+          body(i, plane_at(s, first.as<T>(), i, a), plane_at(s, second.as<T>(), i, b));
       });
   });
 }
 
 void run_plain_max(const KernelContext& c) {
   for_each_plane(c, c.input(0), c.output(),
-                 [&](int64_t, auto* x, auto* y) { max_of_plane(c.prepared<PoolShape>(), x, y); });
+                 [&](int64_t, auto x, auto y) { max_of_plane(c.prepared<PoolShape>(), x, y); });
 }
 void run_plain_average(const KernelContext& c) {
   for_each_plane(c, c.input(0), c.output(),
-                 [&](int64_t, auto* x, auto* y) { average_of_plane(c.prepared<PoolShape>(), x, y); });
+                 [&](int64_t, auto x, auto y) { average_of_plane(c.prepared<PoolShape>(), x, y); });
 }
 
 // --- gradients: a task sums the gradient of one plane in f32, or in f64 for f64
@@ -112,9 +127,9 @@ void sum_planes(const KernelContext& c, const TensorView& dy_view, const Add& ad
       auto* sums = reinterpret_cast<Sum<T>*>(buffer);
       for (int64_t plane = first; plane < last; ++plane) {
         std::fill(sums, sums + elements, Sum<T>(0));
-        const T* dy = dy_view.as<const T>() + plane * positions;
+        const auto dy = plane_at(s, dy_view.as<const T>(), plane, positions);
         for (int64_t i = 0; i < positions; ++i) add(sums, plane, i, static_cast<Sum<T>>(dy[i]));
-        T* dx = c.output().as<T>() + plane * elements;
+        const auto dx = plane_at(s, c.output().as<T>(), plane, elements);
         for (int64_t i = 0; i < elements; ++i) dx[i] = static_cast<T>(sums[i]);
       }
     });
@@ -127,7 +142,7 @@ void run_max_gradient(const KernelContext& c) {
     if constexpr (!std::is_integral_v<T>)
       sum_planes<T>(c, c.input(1), [&](Sum<T>* sums, int64_t plane, int64_t i, Sum<T> dy) {
         const int64_t best =
-            greatest_of(s.windows, i, c.input(0).as<const T>() + plane * s.windows.elements());
+            greatest_of(s.windows, i, plane_at(s, c.input(0).as<const T>(), plane, s.windows.elements()));
         if (best >= 0) sums[best] += dy;
       });
   });
@@ -180,6 +195,7 @@ PooledPlanes planes_of_pool(const KernelQuery& query) {
 std::optional<std::string> planes_decline(const KernelQuery& query) {
   const PoolShape s = pool_shape(query);
   if (s.dtype == DType::f64) return "takes f32, bf16 and f16";
+  if (s.layout.last) return "takes channels before the spatial axes";
   if (s.planes * s.windows.elements() == 0) return "takes tensors with elements";
   return std::nullopt;
 }

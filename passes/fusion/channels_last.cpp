@@ -1,0 +1,291 @@
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "passes/core/match.h"
+#include "passes/core/rewriter.h"
+#include "passes/fusion/passes.h"
+#include "schema/ops/nn/batch_norm.h"
+#include "schema/ops/nn/convolution.h"
+#include "schema/ops/nn/pooling.h"
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/reduce.h"
+#include "schema/ops/tensor/reshape.h"
+#include "schema/ops/tensor/slice.h"
+
+namespace genesis::passes {
+namespace {
+
+constexpr int64_t kPack = 8;  // numbers of 16 bits that one access has
+
+// Axes of permutes between [batch, channels, ...] and [batch, ..., channels].
+std::vector<int64_t> axes_to_last(int rank) {
+  std::vector<int64_t> axes = {0};
+  for (int axis = 2; axis < rank; ++axis) axes.push_back(axis);
+  axes.push_back(1);
+  return axes;
+}
+std::vector<int64_t> axes_to_first(int rank) {
+  std::vector<int64_t> axes = {0, rank - 1};
+  for (int axis = 1; axis < rank - 1; ++axis) axes.push_back(axis);
+  return axes;
+}
+
+// Returns the new place of an axis once the channels are last.
+int64_t axis_when_last(int64_t axis, int rank) {
+  axis = normalize_axis(axis, rank);
+  return axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1;
+}
+
+Shape permuted(const Shape& shape, const std::vector<int64_t>& axes) {
+  Shape result;
+  for (const int64_t axis : axes) result.push_back(shape[static_cast<int>(axis)]);
+  return result;
+}
+
+// A permute that moves only axes of size 1 is written as a reshape, which later passes see through.
+Value moved(Value x, const std::vector<int64_t>& axes) {
+  int64_t last = -1;
+  for (const int64_t axis : axes) {
+    if (x.dim(axis) == Dim(1)) continue;
+    if (axis < last) return permute(x, axes);
+    last = axis;
+  }
+  return reshape(x, permuted(x.shape(), axes));
+}
+
+// Writes a graph in which the values that convolutions make, and what follows from these, exist with their channels last. The
+// value with its channels behind the batch is made of that by a permute, which is dead unless an op needs this layout.
+class LayoutRewriter {
+ public:
+  LayoutRewriter(const Graph& graph, const PassContext& context)
+      : graph_(graph), context_(context), rewriter_(graph) {}
+
+  Graph run() {
+    for (const Node& node : graph_.nodes()) {
+      rewriter_.begin_nodes_from({&node});
+      const Value last = visit(node);
+      const bool replaced = last && put(node, last);
+      rewriter_.end_nodes_from();
+      if (!replaced && !written_) rewriter_.copy(node);
+      written_ = false;
+    }
+    return without_dead_nodes(rewriter_.finish());
+  }
+
+ private:
+  // Returns the node's result with the channels last; empty: the node is copied, or already replaced (`written_`).
+  Value visit(const Node& node) {
+    if (has_channels_last(node)) return {};
+    if (is<ops::BatchNorm, ops::BatchNormGrad>(node)) return normalized(node);
+    if (node.outputs.size() != 1) return {};
+    if (is<ops::Convolution, ops::ConvolutionTransposed, ops::ConvolutionWeightGradient>(node))
+      return convolved(node);
+    if (is<ops::MaxPool, ops::MaxPoolGrad, ops::AveragePool, ops::AveragePoolGrad>(node)) return pooled(node);
+    if (is<ops::Sum, ops::Mean, ops::Max, ops::Min>(node)) return reduced(node);
+    if (is<ops::Concat>(node)) return joined(node);
+    if (is<ops::Slice>(node)) return sliced(node);
+    if (is<ops::Expand>(node)) return expanded(node);
+    if (node.op->info.elementwise && !node.op->info.random) return elementwise(node);
+    return {};
+  }
+
+  // An author may write ops in this layout, too.
+  static bool has_channels_last(const Node& node) {
+    const AttrValue* value = node.attributes.find("channels_last");
+    return value && std::get<bool>(*value);
+  }
+
+  bool put(const Node& node, Value last) {
+    const TensorType& type = graph_.type(node.outputs[0]);
+    const int rank = type.shape.rank();
+    if (!(last.type() == TensorType{type.dtype, permuted(type.shape, axes_to_last(rank))})) return false;
+    lasts_[node.outputs[0].index] = last;
+    rewriter_.replace(node, {moved(last, axes_to_first(rank))});
+    return true;
+  }
+
+  const Shape& shape(ValueId id) const { return graph_.type(id).shape; }
+  bool is_last(ValueId id) const { return lasts_.contains(id.index); }
+
+  // Returns a value of at least three axes with its channels last.
+  Value last(ValueId id) {
+    Value& made = lasts_[id.index];
+    if (!made) made = moved(rewriter_.map(id), axes_to_last(shape(id).rank()));
+    return made;
+  }
+
+  template <class Op>
+  Attributes attributes_of(const Node& node) const {
+    auto op = from_attributes<Op>(node.attributes);
+    op.windows.channels_last = true;
+    return to_attributes(op);
+  }
+
+  Value add(const Node& node, const Attributes& attributes, const std::vector<Value>& inputs) {
+    return rewriter_.graph().add_node(*node.op, attributes, inputs)[0];
+  }
+
+  // Returns true if the target's first choice for the node runs it with its channels last, in 16 bits: other numbers are
+  // multiplied by kernels that gain nothing.
+  bool pays(const Node& node, const Attributes& attributes) const {
+    const Target* target = context_.target;
+    if (!target || !target->choose || !is_low_precision(graph_.type(node.outputs[0]).dtype)) return false;
+    std::vector<TensorType> inputs, outputs;
+    for (const ValueId id : node.inputs) inputs.push_back(graph_.type(id));
+    if (!std::ranges::all_of(inputs, [](const TensorType& type) { return type.shape.is_constant(); }))
+      return false;
+    for (TensorType& type : inputs)
+      if (type.shape.rank() > 2) type.shape = permuted(type.shape, axes_to_last(type.shape.rank()));
+    outputs = infer_types(*node.op, attributes, inputs);
+    const KernelChoice choice = target->choose(target->query(*node.op, attributes, inputs, outputs));
+    return !choice.name.empty() && choice.declined.empty();
+  }
+
+  // Tensor cores multiply packs of 8 channels, so fewer channels, such as colors, are filled up with zeros.
+  static bool is_filled_up(const Value& x, int64_t groups) {
+    return groups == 1 && x.dim(-1).value() < kPack;
+  }
+
+  Value filled_up(Value x) {
+    std::vector<int64_t> none(static_cast<size_t>(x.rank()), 0), behind = none;
+    behind.back() = kPack - x.dim(-1).value();
+    Value& made = filled_[x.id.index];
+    return made = made ? made : pad(x, none, behind);
+  }
+
+  Value convolved(const Node& node) {
+    const Attributes attributes = is<ops::Convolution>(node) ? attributes_of<ops::Convolution>(node)
+                                  : is<ops::ConvolutionTransposed>(node)
+                                      ? attributes_of<ops::ConvolutionTransposed>(node)
+                                      : attributes_of<ops::ConvolutionWeightGradient>(node);
+    if (!pays(node, attributes)) return {};
+    std::vector<Value> inputs;
+    for (const ValueId id : node.inputs)
+      inputs.push_back(shape(id).rank() > 2 ? last(id) : rewriter_.map(id));
+    const bool is_gradient = is<ops::ConvolutionWeightGradient>(node);
+    const int64_t channels = inputs[0].dim(-1).value();
+    const int64_t groups =
+        is_gradient                  ? from_attributes<ops::ConvolutionWeightGradient>(node.attributes).groups
+        : is<ops::Convolution>(node) ? from_attributes<ops::Convolution>(node.attributes).groups
+                                     : 0;
+    const bool fills = is_filled_up(inputs[0], groups);
+    if (fills) inputs[0] = filled_up(inputs[0]);
+    if (fills && !is_gradient) inputs[1] = filled_up(inputs[1]);
+    Value y = add(node, attributes, inputs);
+    if (!is_gradient) return y;
+    // The update of the weight follows, which stays as the file has it.
+    if (fills) y = narrow(y, -1, 0, channels);
+    rewriter_.replace(node, {moved(y, axes_to_first(y.rank()))});
+    written_ = true;
+    return {};
+  }
+
+  Value pooled(const Node& node) {
+    if (std::ranges::none_of(node.inputs, [&](ValueId id) { return is_last(id); })) return {};
+    const Attributes attributes = is<ops::MaxPool>(node)       ? attributes_of<ops::MaxPool>(node)
+                                  : is<ops::MaxPoolGrad>(node) ? attributes_of<ops::MaxPoolGrad>(node)
+                                  : is<ops::AveragePool>(node) ? attributes_of<ops::AveragePool>(node)
+                                                               : attributes_of<ops::AveragePoolGrad>(node);
+    std::vector<Value> inputs;
+    for (const ValueId id : node.inputs) inputs.push_back(last(id));
+    return add(node, attributes, inputs);
+  }
+
+  // Vectors of the channels stay as they are.
+  Value normalized(const Node& node) {
+    const int rank = shape(node.inputs[0]).rank();
+    if (rank < 3 || std::ranges::none_of(node.inputs, [&](ValueId id) { return is_last(id); })) return {};
+    auto op = from_attributes<ops::BatchNorm>(node.attributes);  // the gradient has the same attributes
+    op.channels_last = true;
+    std::vector<Value> inputs;
+    for (const ValueId id : node.inputs)
+      inputs.push_back(shape(id).rank() == rank ? last(id) : rewriter_.map(id));
+    std::vector<Value> results = rewriter_.graph().add_node(*node.op, to_attributes(op), inputs);
+    for (size_t i = 0; i < results.size(); ++i)
+      if (results[i].rank() == rank) {
+        lasts_[node.outputs[i].index] = results[i];
+        results[i] = moved(results[i], axes_to_first(rank));
+      }
+    rewriter_.replace(node, results);
+    written_ = true;
+    return {};
+  }
+
+  // A reduction that drops axes is one that keeps them, and a reshape.
+  Value reduced(const Node& node) {
+    const ValueId x = node.inputs[0];
+    if (!is_last(x)) return {};
+    const int rank = shape(x).rank();
+    auto op = from_attributes<ops::OverAxes>(node.attributes);
+    const bool keeps = op.keep_dims;
+    for (int64_t& axis : op.axes) axis = axis_when_last(axis, rank);
+    std::ranges::sort(op.axes);
+    op.keep_dims = true;
+    const Value y = add(node, to_attributes(op), {last(x)});
+    if (keeps) return y;
+    rewriter_.replace(node, {reshape(moved(y, axes_to_first(rank)), shape(node.outputs[0]))});
+    written_ = true;
+    return {};
+  }
+
+  Value joined(const Node& node) {
+    if (std::ranges::none_of(node.inputs, [&](ValueId id) { return is_last(id); })) return {};
+    std::vector<Value> inputs;
+    for (const ValueId id : node.inputs) inputs.push_back(last(id));
+    return concat(inputs,
+                  axis_when_last(from_attributes<ops::Concat>(node.attributes).axis, inputs[0].rank()));
+  }
+
+  Value sliced(const Node& node) {
+    if (!is_last(node.inputs[0])) return {};
+    auto op = from_attributes<ops::Slice>(node.attributes);
+    op.axis = axis_when_last(op.axis, shape(node.inputs[0]).rank());
+    return add(node, to_attributes(op), {last(node.inputs[0])});
+  }
+
+  Value expanded(const Node& node) {
+    const ValueId x = node.inputs[0];
+    const Shape& to = shape(node.outputs[0]);
+    if (!is_last(x) || shape(x).rank() != to.rank()) return {};
+    return expand(last(x), permuted(to, axes_to_last(to.rank())));
+  }
+
+  Value elementwise(const Node& node) {
+    const Shape& result = shape(node.outputs[0]);
+    const auto decides = [&](ValueId id) { return is_last(id) && shape(id) == result; };
+    if (std::ranges::none_of(node.inputs, decides)) return {};
+    std::vector<Value> inputs;
+    for (const ValueId id : node.inputs) inputs.push_back(operand(id, result.rank()));
+    return add(node, node.attributes, inputs);
+  }
+
+  // Returns an operand that broadcasts to values of `rank` axes. Another operand has all sizes of the result, so expansions are
+  // not needed.
+  Value operand(ValueId id, int rank) {
+    if (shape(id).rank() == 0) return rewriter_.map(id);
+    if (!is_last(id))
+      if (const auto expansion = match<ops::Expand>(graph_, id);
+          expansion && shape(expansion.input(0)).rank())
+        return operand(expansion.input(0), rank);
+    if (shape(id).rank() == rank) return last(id);
+    Shape all(std::vector<Dim>(static_cast<size_t>(rank - shape(id).rank()), Dim(1)));
+    for (const Dim& size : shape(id)) all.push_back(size);
+    return moved(reshape(rewriter_.map(id), all), axes_to_last(rank));
+  }
+
+  const Graph& graph_;
+  const PassContext& context_;
+  Rewriter rewriter_;
+  std::map<int32_t, Value> lasts_;   // by value of the old graph
+  std::map<int32_t, Value> filled_;  // by value of the new graph
+  bool written_ = false;
+};
+
+}  // namespace
+
+Graph channels_last(const Graph& graph, const PassContext& context) {
+  return LayoutRewriter(graph, context).run();
+}
+
+}  // namespace genesis::passes
