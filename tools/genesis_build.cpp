@@ -319,6 +319,41 @@ void build(const Flags& flags, const Command& app) {
   });
 }
 
+// Adds the options but for those of all tools.
+void add_flags(Command& app, Flags& flags) {
+  app.add_option("model", flags.name,
+                 "a model of the zoo (--list), a folder with config.json and safetensors, a .gguf "
+                 "file (the first, if there are several), a .pt2 file of torch.export, or an .onnx file");
+  app.add_option("-o,--output", flags.output, "file to write");
+  app.add_option("--set", flags.settings, kSettings)->take_all();
+  app.add_option("--weights", flags.weights,
+                 "for a model of the zoo: a .safetensors file whose tensors have the names of the "
+                 "model's weights, such "
+                 "as torchvision's model.state_dict()");
+  app.add_option("--ignore-extra", flags.ignored,
+                 "for a folder, a GGUF file or --weights: leave out the weights with these names (* is "
+                 "any text, "
+                 "? any character) that the model does not have; may be given again")
+      ->allow_extra_args(false);
+  add_number(app, "--seed", flags.seed, "decides every initial value");
+  app.add_flag("--link", flags.link,
+               "leave the weights in their files, which then have to stay where they are, seen from "
+               "the new file");
+  app.add_flag("--widen", flags.widen,
+               "make all quantized weights plain; without it, those that q8 or q4 hold exactly stay "
+               "quantized");
+  app.add_option(
+      "--tokenizer", flags.tokenizer,
+      "a tokenizer.json, a folder with one or a model that contains one, to be contained in the file; "
+      "sets vocab_size of a model of the zoo, and replaces the tokenizer of a folder or a GGUF file");
+  app.add_option("--pooling", flags.pooling,
+                 "make vectors of texts (genesis-run embed) of the features of their tokens: cls, max, mean, "
+                 "mean_sqrt_len_tokens, weightedmean or lasttoken, or several with commas between them");
+  app.add_flag("--normalize", flags.normalize, "with --pooling: vectors have the length 1");
+  app.add_flag("--list", flags.list, "list the models and their settings");
+  app.add_flag("--quiet", flags.quiet, "print no progress");
+}
+
 }  // namespace
 }  // namespace genesis::tools
 
@@ -331,39 +366,7 @@ int main(int argc, char** argv) {
       "a program that "
       "torch.export saved, or of an ONNX model.",
       kExamples, [&](Command& app) {
-        app.add_option(
-            "model", flags.name,
-            "a model of the zoo (--list), a folder with config.json and safetensors, a .gguf "
-            "file (the first, if there are several), a .pt2 file of torch.export, or an .onnx file");
-        app.add_option("-o,--output", flags.output, "file to write");
-        app.add_option("--set", flags.settings, kSettings)->take_all();
-        app.add_option("--weights", flags.weights,
-                       "for a model of the zoo: a .safetensors file whose tensors have the names of the "
-                       "model's weights, such "
-                       "as torchvision's model.state_dict()");
-        app.add_option("--ignore-extra", flags.ignored,
-                       "for a folder, a GGUF file or --weights: leave out the weights with these names (* is "
-                       "any text, "
-                       "? any character) that the model does not have; may be given again")
-            ->allow_extra_args(false);
-        add_number(app, "--seed", flags.seed, "decides every initial value");
-        app.add_flag("--link", flags.link,
-                     "leave the weights in their files, which then have to stay where they are, seen from "
-                     "the new file");
-        app.add_flag("--widen", flags.widen,
-                     "make all quantized weights plain; without it, those that q8 or q4 hold exactly stay "
-                     "quantized");
-        app.add_option(
-            "--tokenizer", flags.tokenizer,
-            "a tokenizer.json, a folder with one or a model that contains one, to be contained in the file; "
-            "sets vocab_size of a model of the zoo, and replaces the tokenizer of a folder or a GGUF file");
-        app.add_option(
-            "--pooling", flags.pooling,
-            "make vectors of texts (genesis-run embed) of the features of their tokens: cls, max, mean, "
-            "mean_sqrt_len_tokens, weightedmean or lasttoken, or several with commas between them");
-        app.add_flag("--normalize", flags.normalize, "with --pooling: vectors have the length 1");
-        app.add_flag("--list", flags.list, "list the models and their settings");
-        app.add_flag("--quiet", flags.quiet, "print no progress");
+        add_flags(app, flags);
         flags.out.add_to(app);
         add_tokenizer(app);
         app.callback([&] {

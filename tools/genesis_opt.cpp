@@ -1,4 +1,6 @@
 // genesis-opt: rewrites model files. Adds training, optimizes for inference, shows what passes do, and plans memory.
+#include <fmt/ranges.h>
+
 #include <filesystem>
 #include <iostream>
 #include <utility>
@@ -30,6 +32,7 @@
 #include "tools/common/tool.h"
 #include "tools/common/usage.h"
 #include "tools/opt/check.h"
+#include "tools/opt/lists.h"
 #include "tools/opt/quantize.h"
 #include "tools/opt/rewrite_values.h"
 #include "tools/text/sampling_flags.h"
@@ -41,6 +44,7 @@ constexpr const char* kExamples = R"(Examples:
   genesis-opt qwen2.genesis --train adamw,lr=1e-3,clip=1.0,schedule=warmup_cosine,warmup=50,total=500 -o train.genesis
   genesis-opt qwen2.genesis --train adamw,lr=1e-3 --group '*.bias,*norm*: weight_decay=0' -o train.genesis
   genesis-opt resnet.genesis --train sgd,lr=0.1,momentum=0.9 --loss cross_entropy -o train.genesis
+  genesis-opt resnet.genesis --train adamw --loss cross_entropy --freeze conv1.weight 'layer1.*' -o train.genesis
   genesis-opt qwen2.genesis --train adamw,clip=1.0 --cast bf16 --keep-f32 'lm_head*' -o train.genesis
   genesis-opt trained.genesis --inference -o model.genesis
   genesis-opt trained.genesis --inference --cast bf16 -o model.genesis
@@ -56,7 +60,7 @@ constexpr const char* kExamples = R"(Examples:
 struct Flags {
   std::string input, output, train, loss, cast, cache_dtype, plan_csv, print_after, dump, target, adapter,
       save_adapter;
-  std::vector<std::string> passes, disable, entries, keep_f32, groups;
+  std::vector<std::string> passes, disable, entries, keep_f32, groups, frozen;
   QuantizeFlags quantize;
   bool list_passes = false, list_ops = false, inference = false, averages = false, merge_lora = false,
        text = false, force = false, quiet = false;
@@ -69,6 +73,13 @@ struct Flags {
   bool for_any_device() const { return target == "any" || (target.empty() && !output.empty()); }
   Target device() const { return target_of(target.empty() || target == "any" ? "cpu" : target); }
   bool prints(std::string_view pass) const { return print_after == "all" || print_after == pass; }
+  // Returns the groups of parameters, the frozen ones first: the first group that matches counts.
+  std::vector<std::string> all_groups() const {
+    std::vector<std::string> all;
+    if (!frozen.empty()) all.push_back(fmt::format("{}: freeze", fmt::join(frozen, ",")));
+    all.insert(all.end(), groups.begin(), groups.end());
+    return all;
+  }
   // Returns true if the command edits the file. The passes do not run then, unless a flag about passes is given.
   bool edits() const {
     return !train.empty() || !cast.empty() || !cache_dtype.empty() || !quantize.format.empty() || averages ||
@@ -81,43 +92,6 @@ struct Flags {
            out.json;
   }
 };
-
-void list_passes(const Output& out) {
-  nlohmann::ordered_json json;
-  for (const passes::Pass& pass : passes::all_passes()) json[std::string(pass.name)] = pass.why;
-  out.print(json, [] {
-    for (const passes::Pass& pass : passes::all_passes())
-      std::cout << fmt::format("{:<28} {}\n", pass.name, pass.why);
-  });
-}
-
-// Prints docs/ops.md. A test checks that file against this output.
-void list_ops(const Output& out) {
-  nlohmann::ordered_json json;
-  std::vector<const OpDef*> ops(all_ops().begin(), all_ops().end());
-  std::ranges::sort(ops, {}, &OpDef::name);
-  std::string table =
-      "| op | inputs | attributes | gradient | precision | result |\n|---|---|---|---|---|---|\n";
-  for (const OpDef* op : ops) {
-    const auto [min, max] = op->info.inputs;
-    const std::string inputs = max >= kVariadic ? fmt::format("{}+", min)
-                               : min == max     ? std::to_string(min)
-                                                : fmt::format("{}-{}", min, max);
-    std::string attributes = op->canonical({}).to_string();
-    if (!attributes.empty()) attributes = "`" + attributes.substr(1, attributes.size() - 2) + "`";
-    const std::string_view precision = EnumNames<Precision>::names[static_cast<size_t>(op->info.precision)];
-    json[std::string(op->name())] = {{"inputs", inputs},
-                                     {"gradient", op->grad != nullptr},
-                                     {"precision", precision},
-                                     {"version", op->info.version},
-                                     {"doc", op->info.doc}};
-    std::string doc(op->info.doc);
-    for (size_t at = 0; (at = doc.find('|', at)) != std::string::npos; at += 2) doc.replace(at, 1, "\\|");
-    table += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", op->name(), inputs, attributes,
-                         op->grad ? "yes" : "", precision, doc);
-  }
-  out.print(json, [&] { std::cout << table; });
-}
 
 void plan_csv(const Flags& flags) {
   const passes::PlanCsvReport report = passes::plan_csv_file(flags.plan_csv);
@@ -198,12 +172,12 @@ void check_values(const Flags& flags) {
   if (!flags.target.empty() && flags.target != "any") check_device("--target", flags.target);
   if (!flags.cast.empty()) parse_cast(flags.cast);
   if (!flags.quantize.format.empty()) parse_quantize(flags.quantize.format);
-  if (!flags.train.empty()) parse_train(flags.train, flags.groups);
+  if (!flags.train.empty()) parse_train(flags.train, flags.all_groups());
   if (!flags.loss.empty()) read_value("--loss " + flags.loss, [&] { passes::parse_loss(flags.loss); });
 }
 
 void add_training(Model& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
-  passes::TrainOptions train = parse_train(flags.train, flags.groups);
+  passes::TrainOptions train = parse_train(flags.train, flags.all_groups());
   if (!flags.cast.empty())
     train.precision =
         parse_cast(flags.cast) == DType::bf16 ? passes::TrainPrecision::kBf16 : passes::TrainPrecision::kF16;
@@ -212,7 +186,10 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
   options.reports = &reports;
   if (!flags.keep_f32.empty() && train.precision == passes::TrainPrecision::kF32)
     fail_usage("--keep-f32 {}: all nodes are f32 without --cast bf16 or f16", flags.keep_f32[0]);
-  if (!flags.loss.empty()) passes::add_loss(model, passes::parse_loss(flags.loss));
+  if (!flags.loss.empty()) {
+    passes::add_loss(model, passes::parse_loss(flags.loss));
+    jobs::warn_of_export(model);
+  }
   jobs::check_has_loss({model, flags.input}, train.entry);
   jobs::check_quantized_training(model);
   passes::add_training(model, train, options);
@@ -296,7 +273,7 @@ void check_rewrite(const Flags& flags, const Command& app) {
             {whole_file && flags.train.empty(),
              {"--disable"},
              "with --cast, --quantize, --cache-dtype or --memory-budget alone, which run no passes"},
-            {flags.train.empty(), {"--loss"}, "without --train OPTIMIZER"},
+            {flags.train.empty(), {"--freeze", "--loss"}, "without --train OPTIMIZER"},
             {flags.save_adapter.empty(), {"--force"}, "without --save-adapter FOLDER"}});
   check_adapter_folder(flags);
   flags.quantize.check(app);
@@ -403,11 +380,16 @@ void add_model_flags(Command& app, Flags& flags) {
   app.add_option("--loss", flags.loss,
                  "with --train, for a model without a loss: LOSS or LOSS=OUTPUT; adds the entry point loss, "
                  "which is forward with an "
-                 "input target (cross_entropy, mse, l1, bce_with_logits)");
+                 "input target (cross_entropy, mse, l1, bce_with_logits, bce, ctc)");
   app.add_option("--group", flags.groups,
                  "with --train: 'PATTERN,...: SETTING,...', for parameters of these names lr=FACTORx, "
                  "weight_decay=NUMBER, optimizer=muon or adamw (of Muon), or freeze; may be given again, the "
                  "first that matches a parameter counts")
+      ->take_all();
+  app.add_option(
+         "--freeze", flags.frozen,
+         "with --train: parameters of these names are not trained (* any text, ? any character), such as "
+         "'layer1.*'")
       ->take_all();
   app.add_option("--cast", flags.cast,
                  "compute in bf16 or f16: with --train the training step, whose weights stay f32; without "

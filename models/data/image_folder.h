@@ -30,7 +30,7 @@ void number_classes(ImageFolder& folder, const std::vector<std::string>& labels)
 // Leaves out the pictures that cannot be read, which takes a pass over all of them; returns messages, one for each.
 std::vector<std::string> leave_out_bad_pictures(ImageFolder& folder);
 
-// How the batches of a folder are made.
+// Says how the batches of a folder are made.
 struct ImageBatches {
   images::ImageInput input;
   std::string target;  // name of the input i64[batch] with the classes

@@ -10,7 +10,7 @@ namespace genesis::images {
 
 struct Decoded {
   Picture picture;
-  int orientation = 1;  // of Exif
+  int orientation = 1;  // the number in Exif data
 };
 
 // All throw Error that says what is wrong with the bytes.

@@ -127,7 +127,7 @@ std::vector<std::string> labels_of(const Model& model) {
 }
 
 void set_labels(Metadata& metadata, const std::vector<std::string>& labels) {
-  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;  // of bytes that are no UTF-8
+  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;  // bytes that are no UTF-8
   metadata[kLabelsKey] = nlohmann::json(labels).dump(-1, ' ', false, kReplace);
 }
 

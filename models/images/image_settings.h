@@ -1,4 +1,4 @@
-// How pictures become inputs of a model: sizes, cropping, normalization. A model's metadata keep them ("image"), so that a model
+// Settings of the way from pictures to inputs of a model: sizes, cropping, normalization. A model's metadata keep them ("image"), so that a model
 // reads pictures as it was trained to. The standard settings are torchvision's for models of ImageNet.
 #pragma once
 
@@ -12,7 +12,8 @@
 
 namespace genesis::images {
 
-using Metadata = std::map<std::string, std::string>;  // of a model
+// The metadata of a model.
+using Metadata = std::map<std::string, std::string>;
 
 enum class Fit : uint8_t {
   kCrop,     // resize so that the shorter side is `resize`, then cut out the center
@@ -21,7 +22,7 @@ enum class Fit : uint8_t {
 };
 
 struct ImageSettings {
-  int64_t height = 224, width = 224;  // of an input whose own size is open
+  int64_t height = 224, width = 224;  // for an input whose own size is open
   int64_t resize = 0;                 // Fit::kCrop; 0: 256/224 of the input's longer side
   Fit fit = Fit::kCrop;
   Filter filter = Filter::kBilinear;

@@ -8,7 +8,7 @@
 namespace genesis::images {
 namespace {
 
-constexpr uint64_t kMaxBytes = uint64_t{1} << 30;  // of a file
+constexpr uint64_t kMaxBytes = uint64_t{1} << 30;  // the largest file
 
 // Reads numbers of a TIFF file in its byte order. Positions outside of the data give 0.
 class TiffReader {

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "models/jobs/train_data.h"
+#include "models/data/sources.h"
+#include "models/jobs/data_request.h"
+#include "schema/graph/model.h"
 
 namespace genesis::jobs {
 

@@ -225,7 +225,8 @@ std::string TextSettings::order() const { return holdout > 0 ? fmt::format(" --h
 
 TrainData open_train_data(const std::vector<std::string>& names, const Model& model,
                           const data::SourceOptions& options, const DataRequest& request) {
-  if (is_image_data(names)) return open_image_data(names[0], model, options, request);
+  const bool takes_tokens = has_input(model.entry(request.entry), "tokens");
+  if (!takes_tokens && is_image_data(names)) return open_image_data(names[0], model, options, request);
   if (!request.image.empty()) fail_setting("--image does nothing with data that are no pictures");
   if (const auto files = data::conversation_files(names); !files.empty()) {
     text::check_positions(model, options.sequence_length);

@@ -20,7 +20,7 @@ struct TrainJob {
   data::SourceOptions source =
       {};  // sizes and order of the batches; `batch_size` counts the samples of all ranks
   TextSettings text = {};
-  std::string image = {};  // how pictures are prepared, such as "min_area=0.5" (images::parse_image_settings)
+  std::string image = {};  // preparation of pictures, such as "min_area=0.5" (images::parse_image_settings)
 
   // Begins a new training with this step (passes::parse_train_options), or with these adapters. Without both, the training that
   // the file brings goes on.

@@ -1,6 +1,8 @@
 #include "models/jobs/training_checks.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "passes/lora/lora.h"
 #include "schema/core/error.h"
@@ -78,6 +80,20 @@ void warn_of_short_weights(const Model& model) {
       std::ranges::count_if(model.states(), is_short), name_of(first->type.dtype));
 }
 
+// Counts the running variances of batch norms that the entry point reads and does not update.
+int64_t frozen_batch_norms(const Model& model, const Graph& entry) {
+  return std::ranges::count_if(entry.values(), [&](const ValueInfo& value) {
+    return value.kind == ValueKind::kState && model.state(value.index).role == StateRole::kBuffer &&
+           model.state(value.index).name.ends_with("running_var") &&
+           std::ranges::find(entry.updates(), value.index, &StateUpdate::state) == entry.updates().end();
+  });
+}
+
+bool has_op(const Graph& entry, const std::set<std::string_view>& names) {
+  return std::ranges::any_of(entry.nodes(),
+                             [&](const Node& node) { return names.contains(node.op->name()); });
+}
+
 }  // namespace
 
 void check_has_loss(const NamedModel& named, const std::string& loss) {
@@ -134,6 +150,25 @@ void check_quantized_training(const Model& model) {
       "and {} "
       "norms and biases are trained; {}",
       frozen, matrices, vectors, kRemedy);
+}
+
+void warn_of_export(const Model& model) {
+  const Graph& forward = model.entry("forward");
+  if (const int64_t frozen = frozen_batch_norms(model, forward); frozen > 0)
+    log_warning(
+        "the program was exported for inference: {} batch norms use their running statistics, which training "
+        "leaves as "
+        "they are, and dropout is absent. To train them too, export model.train() with "
+        "torch.export.export(...).run_decompositions()",
+        frozen);
+  else if (has_op(forward, {"convolution"}) &&
+           !has_op(forward, {"layer_norm", "rms_norm", "rsqrt", "sqrt", "var"}))
+    log_warning(
+        "the program has convolutions and no norms: if an export for inference has folded its batch norms "
+        "into "
+        "the convolutions, it trains without them; take a smaller learning rate, or export it as a .pt2 "
+        "file, which "
+        "keeps them");
 }
 
 }  // namespace genesis::jobs

@@ -31,4 +31,8 @@ void check_goes_on(const NamedModel& checkpoint, const NamedModel& named);
 // (norms and biases) would be trained. Models with adapters pass without a warning.
 void check_quantized_training(const Model& model);
 
+// Warns of what an export has taken from a program that is to be trained, whose loss was added to its entry point `forward`: batch
+// norms whose running statistics stay as they are, or that were folded into convolutions.
+void warn_of_export(const Model& model);
+
 }  // namespace genesis::jobs

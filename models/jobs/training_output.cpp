@@ -29,10 +29,12 @@ namespace fs = std::filesystem;
 void check_is_not_data(const char* option, const std::string& output, const std::string& name) {
   std::error_code error;  // ignored: a file that is missing is not the same file
   std::vector<fs::path> files{fs::exists(name, error) ? name : name.substr(name.find('=') + 1)};
-  if (data::is_image_folder(name))
-    files.clear();  // an output with the name of a picture is refused by its ending
-  else if (fs::is_directory(name, error))
-    files = corpus::text_files({name});
+  if (fs::is_directory(name, error)) try {
+      files = corpus::text_files({name});
+    } catch (const Error&) {
+      if (!data::is_image_folder(name)) throw;
+      files.clear();  // no model or metrics stand among the pictures
+    }
   for (const fs::path& file : files) check_is_not_read(option, output, file, "of the data");
 }
 

@@ -66,7 +66,8 @@ class ImageFamily : public ::testing::TestWithParam<std::string> {
     for (const auto& [key, setting] : more) settings[key] = setting;
     std::shared_ptr<Model> model = make_uninitialized_model(GetParam(), settings);
     for (int32_t i = 0; i < static_cast<int32_t>(model->states().size()); ++i)
-      if (const State& state = model->state(i); is_in_state_dict(state))
+      if (const State& state = model->state(i);
+          is_in_state_dict(state) && state.name.find(".dfl.") == std::string::npos)
         model->set_initial(i, filled(state.name, state.type.shape));
     return model;
   }
@@ -77,7 +78,7 @@ TEST_P(ImageFamily, ComputesWhatTorchvisionDoes) {
     const int64_t size = one["size"], batch = one["batch"];
     Session session(model(size), {.threads = 1});
     const std::vector<double> got =
-        session.run("forward", {{"x", value("x", {batch, 3, size, size})}}).at("logits").to_doubles();
+        session.run("forward", {{"x", value("x", {batch, 3, size, size})}}).begin()->second.to_doubles();
     double largest = 0;
     for (const double logit : one["logits"]) largest = std::max(largest, std::abs(logit));
     ASSERT_GE(got.size(), one["logits"].size());
@@ -89,6 +90,7 @@ TEST_P(ImageFamily, ComputesWhatTorchvisionDoes) {
 TEST_P(ImageFamily, TrainsAsTorchvisionDoes) {
   const int64_t size = cases()[GetParam()]["cases"].back()["size"];
   const auto trained = model(size);
+  if (!trained->find_entry("loss")) GTEST_SKIP() << "it only infers";
   passes::add_training(*trained, passes::parse_train_options("sgd,lr=0.05"));
   Session session(trained, {.threads = 1});
   const Shape& shape = trained->entry("loss").type(trained->entry("loss").inputs()[1]).shape;
@@ -121,7 +123,7 @@ TEST(ImageFamilies, HaveTheWeightsOfTorchvision) {
       {"resnet18", 11689512},          {"resnet34", 21797672},       {"resnet50", 25557032},
       {"resnet101", 44549160},         {"resnet152", 60192808},      {"mobilenet_v3_small", 2542856},
       {"mobilenet_v3_large", 5483032}, {"efficientnet_b0", 5288548}, {"convnext_tiny", 28589128},
-      {"vit_b_16", 86567656},          {"swin_t", 28288354}};
+      {"vit_b_16", 86567656},          {"swin_t", 28288354},         {"yolo_n", 3157184}};
   for (const auto& [name, expected] : parameters) {
     const auto model = make_uninitialized_model(name, {});
     int64_t count = 0;

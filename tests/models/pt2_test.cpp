@@ -78,7 +78,9 @@ TEST_P(Programs, GiveTorchsNumbers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Pt2, Programs, ::testing::Values("mlp", "shapes", "convolutions", "qwen2"),
+INSTANTIATE_TEST_SUITE_P(Pt2, Programs,
+                         ::testing::Values("mlp", "shapes", "convolutions", "qwen2", "pictures", "reader",
+                                           "pixels"),
                          [](const auto& info) { return info.param; });
 
 class Training : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
@@ -100,7 +102,9 @@ TEST_P(Training, HasTorchsLosses) {
 
 INSTANTIATE_TEST_SUITE_P(Pt2, Training,
                          ::testing::Values(std::pair{"convolutions", "mse=output.0"},
-                                           std::pair{"qwen2", "cross_entropy"}),
+                                           std::pair{"qwen2", "cross_entropy"},
+                                           std::pair{"pictures", "cross_entropy"}, std::pair{"reader", "ctc"},
+                                           std::pair{"pixels", "cross_entropy"}),
                          [](const auto& info) { return info.param.first; });
 
 TEST(Pt2, LossesThatDoNotFitAreRefused) {
@@ -112,6 +116,7 @@ TEST(Pt2, LossesThatDoNotFitAreRefused) {
   expect_has(refusal("convolutions", "mse=output.9"), {"output.9"});
   expect_has(refusal("shapes", "cross_entropy=output.2"), {"i64"});
   expect_has(refusal("qwen2", "hinge"), {"'hinge'", "cross_entropy, mse"});
+  expect_has(refusal("pictures", "ctc"), {"[batch, time, classes]"});
 }
 
 TEST(Pt2, NamesAreTheProgramsOwn) {

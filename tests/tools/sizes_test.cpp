@@ -32,7 +32,12 @@ TEST_F(Sizes, OfInputsAreNamed) {
 TEST_F(Sizes, OfModelsAreNamed) {
   const nlohmann::json zoo = expect_json(run_tool("genesis-build", {"--list", "--json"}));
   size_t looked_at = 0;
-  for (const auto& [model, about] : zoo.items())
+  std::set<std::string>
+      networks;  // image models of one network have the same settings: the first stands for all
+  for (const auto& [model, about] : zoo.items()) {
+    std::string names;
+    for (const auto& [setting, value] : about["settings"].items()) names += setting + " ";
+    if (about["settings"].contains("image_size") && !networks.insert(names).second) continue;
     for (const auto& [setting, value] : about["settings"].items()) {
       if (!value.is_number_integer()) continue;
       ++looked_at;
@@ -44,6 +49,7 @@ TEST_F(Sizes, OfModelsAreNamed) {
         expect_usage_error(process, {setting});
       }
     }
+  }
   EXPECT_GT(looked_at, 20u);
 }
 

@@ -3,6 +3,7 @@
 #include <regex>
 #include <sstream>
 
+#include "models/images/read_picture.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -60,6 +61,10 @@ class Tutorial : public ToolTest {
       {"warmup=[0-9]+", "warmup=2"},
       {"--eval-every [0-9]+", "--eval-every 3"},
       {"hidden_size=256", "hidden_size=32"},
+      {"~/genesis/", GENESIS_SOURCE_ROOT "/"},
+      {"shapes/train [0-9]+", "shapes/train 8"},
+      {"shapes/val [0-9]+", "shapes/val 3"},
+      {"--batch 32", "--batch 4"},
       {"intermediate_size=704", "intermediate_size=64"},
       {"--vocab-size 4000", "--vocab-size 400"}};
 };
@@ -76,8 +81,14 @@ TEST_F(Tutorial, FineTuneQwen) {
   run_page("fine-tune-qwen.md");
 }
 
+TEST_F(Tutorial, FineTuneAnImageModel) {
+  if (!images::why_no_pictures().empty()) GTEST_SKIP() << images::why_no_pictures();
+  fs::copy(fs::path(GENESIS_SOURCE_ROOT) / "tests/models/pt2/pictures.pt2", folder() / "resnet18.pt2");
+  run_page("fine-tune-an-image-model.md");
+}
+
 TEST_F(Tutorial, TheChinesePagesHaveTheSameCommands) {
-  for (const std::string page : {"from-nothing", "fine-tune-qwen"})
+  for (const std::string page : {"from-nothing", "fine-tune-qwen", "fine-tune-an-image-model"})
     EXPECT_EQ(commands(page + ".md"), commands(page + ".zh.md"));
 }
 

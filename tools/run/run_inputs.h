@@ -11,7 +11,7 @@ namespace genesis::tools {
 
 struct InputFlags {
   std::vector<std::string> inputs, sizes;
-  std::string image;  // how pictures are prepared
+  std::string image;  // preparation of pictures (--image)
   uint64_t seed = 0;
   const Option* seed_option = nullptr;
 

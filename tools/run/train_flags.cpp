@@ -150,7 +150,7 @@ void TrainFlags::check_useful(const Command& command, const Model& model) const 
   const auto is_array = [&](const std::string& file) {
     const std::string ending = file_ending(file);
     return ending == ".npy" || ending == ".safetensors" || (!tokens && is_json_lines(file)) ||
-           data::is_image_folder(file);
+           (!tokens && data::is_image_folder(file));
   };
   check_rules(command,
               {{std::ranges::all_of(job.data, is_array),

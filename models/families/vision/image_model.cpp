@@ -2,18 +2,10 @@
 
 #include <cmath>
 
+#include "passes/training/add_loss.h"
 #include "schema/ops/nn/loss.h"
 
 namespace genesis::models::vision {
-namespace {
-
-// The classes are axis 1 of the logits.
-Value accuracy_of(Value logits, Value target) {
-  return mean(cast(eq(argmax(logits, 1), target), DType::f32));
-}
-
-}  // namespace
-
 std::unique_ptr<Model> make_image_model(int64_t image_size, uint64_t seed,
                                         const images::ImageSettings& settings,
                                         const std::function<nn::Layer(const Scope&)>& make) {
@@ -31,7 +23,7 @@ std::unique_ptr<Model> make_image_model(int64_t image_size, uint64_t seed,
     dims.erase(dims.begin() + 1);
     const Value target = g.input("target", DType::i64, Shape(dims));
     g.output("loss", cross_entropy(logits.rank() == 2 ? logits : movedim(logits, 1, -1), target));
-    g.output("accuracy", accuracy_of(logits, target));
+    g.output("accuracy", passes::accuracy_of(logits, target, 1));
   }
   images::set_image_settings(model->metadata, settings);
   return model;

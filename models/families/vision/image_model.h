@@ -1,4 +1,4 @@
-// What the image models of the zoo share: their entry points, and the layers of torchvision that several of them have, with
+// Parts that the image models of the zoo share: their entry points, and the layers of torchvision that several of them have, with
 // torchvision's names, so that a file of model.state_dict() fits (genesis-build NAME --weights FILE.safetensors).
 #pragma once
 

@@ -150,7 +150,7 @@ Value bitwise_inverse(Call& call) {
 
 Value same(Call& call) { return call.tensor("self"); }
 Value dropped(Call& call) {
-  const Value x = call.tensor("input");
+  const Value x = call.tensor(call.has("self") ? "self" : "input");  // dropout_ calls it self
   const double p = call.number_or("p", 0.5);
   if (!call.flag_or("train", true) || p == 0) return x;
   return dropout(call.g().value(call.g().rng()), x, p);

