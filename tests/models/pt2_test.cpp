@@ -78,7 +78,7 @@ TEST_P(Programs, GiveTorchsNumbers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Pt2, Programs, ::testing::Values("mlp", "shapes", "convolutions", "qwen2"),
+INSTANTIATE_TEST_SUITE_P(Pt2, Programs, ::testing::Values("mlp", "shapes", "convolutions", "images", "qwen2"),
                          [](const auto& info) { return info.param; });
 
 class Training : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
