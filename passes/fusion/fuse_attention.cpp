@@ -9,6 +9,7 @@
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/softmax.h"
 #include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/reduce.h"
 
 namespace genesis::passes {
 namespace {
@@ -33,6 +34,7 @@ class AttentionFuser {
     std::optional<ValueId> mask;
     double scale = 1;
     bool causal = false;
+    int reads_of_scores = 1;
     std::vector<const Node*> nodes;
   };
 
@@ -51,11 +53,18 @@ class AttentionFuser {
   }
 
   bool match_weights(ValueId weights, Match& m) const {
+    if (const auto choice = sole<ops::Where>(weights)) {
+      if (!is_zero_without_keys(choice)) return false;
+      m.nodes.push_back(choice.node);
+      m.reads_of_scores = 2;
+      weights = choice.input(2);
+    }
     if (const auto softmax = sole<ops::Softmax>(weights)) {
       if (normalize_axis(softmax->axis, 4) != 3) return false;
       m.nodes.push_back(softmax.node);
       return match_masked(softmax.input(0), m);
     }
+    if (m.reads_of_scores == 2) return false;
     const auto softmax = sole<ops::CausalSoftmax>(weights);
     if (!softmax) return false;
     m.causal = true;
@@ -64,8 +73,25 @@ class AttentionFuser {
     return match_scaled(softmax.input(0), m);
   }
 
+  // where(not any(scores != -inf), 0, softmax(scores)): a query that sees no key gives zeros, as the op does.
+  bool is_zero_without_keys(const Matched<ops::Where>& choice) const {
+    const auto softmax = match<ops::Softmax>(graph_, choice.input(2));
+    const auto none = match<ops::LogicalNot>(graph_, choice.input(0));
+    const auto any = none ? match<ops::Any>(graph_, none.input(0)) : Matched<ops::Any>();
+    const auto seen = any ? match<ops::LogicalNot>(graph_, any.input(0)) : Matched<ops::LogicalNot>();
+    const auto hidden = seen ? match<ops::Eq>(graph_, seen.input(0)) : Matched<ops::Eq>();
+    if (!softmax || !hidden || !any->keep_dims || any->axes.size() != 1 ||
+        normalize_axis(any->axes[0], 4) != 3)
+      return false;
+    const auto least = uniform_value(graph_, hidden.input(1));
+    return uniform_value(graph_, choice.input(1)) == 0 && hidden.input(0) == softmax.input(0) && least &&
+           std::isinf(*least) && *least < 0;
+  }
+
   bool match_masked(ValueId scores, Match& m) const {
-    if (const auto sum = sole<ops::Add>(scores))
+    if (m.reads_of_scores == 2 && uses_.count(scores) != 2) return false;
+    const auto sum = m.reads_of_scores == 2 ? match<ops::Add>(graph_, scores) : sole<ops::Add>(scores);
+    if (sum)
       for (const auto& [scaled, mask] : either_way(*sum.node)) {
         Match with_mask = m;
         with_mask.mask = mask;
@@ -111,15 +137,31 @@ class AttentionFuser {
     return false;
   }
 
+  // q k^T, where q and k may have been scaled before.
   bool match_product_of_q_and_k(ValueId scores, Match& m) const {
     const auto product = sole<ops::Matmul>(scores);
-    if (!product || !product->is_plain() || product->transpose_a || !product->transpose_b ||
-        product.num_inputs() > 2)
-      return false;
-    m.q = product.input(0);
-    m.k = product.input(1);
+    if (!product || !product->is_plain() || product->transpose_a || product.num_inputs() > 2) return false;
     m.nodes.insert(m.nodes.begin(), product.node);
+    m.q = without_factor(product.input(0), m);
+    m.k = without_factor(product.input(1), m);
+    if (product->transpose_b) return true;
+    const auto swapped = sole<ops::Permute>(m.k);
+    if (!swapped || swapped->axes != std::vector<int64_t>{0, 1, 3, 2}) return false;
+    m.nodes.insert(m.nodes.begin(), swapped.node);
+    m.k = swapped.input(0);
     return true;
+  }
+
+  ValueId without_factor(ValueId value, Match& m) const {
+    const auto product = sole<ops::Mul>(value);
+    if (!product) return value;
+    for (const auto& [number, rest] : either_way(*product.node))
+      if (const auto factor = uniform_value(graph_, number); factor && *factor != 0) {
+        m.scale *= *factor;
+        m.nodes.insert(m.nodes.begin(), product.node);
+        return rest;
+      }
+    return value;
   }
 
   // Returns whether batch and heads agree, the mask broadcasts to the scores, and the op returns the type of the node.

@@ -21,10 +21,16 @@ Graph fuse_addend(const Graph& graph, const PassContext& context);
 // the [batch, heads, queries, keys] tensor is never written, neither forward nor backward, and masked blocks of a causal
 // attention are not computed.
 //
-// Matches softmax(scale * q k^T [+ mask]) v. The scale may be applied to the scores by a factor or a quotient, or be missing.
+// Matches softmax(scale * q k^T [+ mask]) v. The scale may be applied to the scores by a factor or a quotient, to q and to k, or be
+// missing. Queries without keys may be set to zeros, as the decomposition of torch's scaled_dot_product_attention does.
 // The mask may be added as numbers, or applied by where(mask, scores, -inf), which is causal if the mask is tril of ones, or by
 // causal_softmax. q [batch, heads, queries, size], k [batch, heads, keys, size], v likewise.
 Graph fuse_attention(const Graph& graph, const PassContext& context);
+
+// Lets attention read what a foreign program prepared for it: key heads that were repeated for the query heads that share them
+// (expand between two reshapes, in the layout [batch, heads, time, size]), and a constant mask that hides nothing or the keys behind
+// each query. Kernels then read each head once, and skip hidden blocks.
+Graph fuse_attention_operands(const Graph& graph, const PassContext& context);
 
 // matmul(dy^T, x) and sum(dy) over the same rows -> matmul with the epilogue bias_grad: the gradients of a linear layer's
 // weight and bias. Alone, a bias's gradient reads all of dy again; a GPU can sum dy while it passes through the product, and
@@ -107,5 +113,8 @@ Graph one_row_starts(const Graph& graph, const PassContext& context);
 // cut out behind: only the new tokens are written, and not the whole row. The cache is then one sequence of rows: place = row *
 // positions + start.
 Graph update_rows(const Graph& graph, const PassContext& context);
+// x * cos(a) + concat(-x[size/2:], x[:size/2]) * sin(a) with a = concat(p f, p f) -> rope(x, positions p, frequencies f): the rotation of
+// transformers' models, x [batch, heads, time, size]. The angles are computed in f64, not in the dtype of the program.
+Graph fuse_rope(const Graph& graph, const PassContext& context);
 
 }  // namespace genesis::passes

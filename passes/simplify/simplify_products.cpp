@@ -6,6 +6,7 @@
 #include "schema/ops/nn/attention.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/reshape.h"
 
 namespace genesis::passes {
 namespace {
@@ -65,7 +66,29 @@ Value permute_into_attention(const Candidate& c) {
   return permute(c.graph.add_node(c.op, to_attributes(op), operands)[0], kSwapTimeAndHeads);
 }
 
+// Returns x behind a reshape that joins all axes but the last two to one; empty if `x` is made otherwise.
+Value with_own_batch(Value x, const Shape& batch) {
+  const Value y = under<ops::Reshape>(x);
+  const int rank = batch.rank();
+  if (!y || x.rank() != 3 || y.rank() != rank) return {};
+  for (int axis = 0; axis < rank - 2; ++axis)
+    if (!(y.dim(axis) == batch[axis])) return {};
+  return y.dim(-1) == x.dim(-1) && y.dim(-2) == x.dim(-2) ? y : Value();
+}
+
+// reshape(matmul(reshape(a), reshape(b))) -> matmul(a, b), where the reshapes join the batch axes to one and part them again: torch has
+// products with one batch axis only
+Value batch_into_matmul(const Candidate& c) {
+  if (!is<ops::Reshape>(c.op) || c.type.shape.rank() < 4) return {};
+  const auto product = match<ops::Matmul>(c.graph, c.inputs[0].id);
+  if (!product || !product->is_plain() || product.num_inputs() != 2 || c.inputs[0].rank() != 3) return {};
+  const Value a = with_own_batch(c.graph.handle(product.input(0)), c.type.shape);
+  const Value b = with_own_batch(c.graph.handle(product.input(1)), c.type.shape);
+  return a && b ? c.graph.add_node(*product.node->op, product.node->attributes, {a, b})[0] : Value();
+}
+
 constexpr SimplifyRule kRules[] = {
+    {"batch_into_matmul", batch_into_matmul},
     {"transpose_into_matmul", transpose_into_matmul},
     {"permute_into_attention", permute_into_attention},
 };

@@ -79,7 +79,7 @@ TEST_P(Programs, GiveTorchsNumbers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pt2, Programs,
-                         ::testing::Values("mlp", "shapes", "convolutions", "qwen2", "pictures", "reader",
+                         ::testing::Values("mlp", "shapes", "convolutions", "images", "qwen2", "pictures", "reader",
                                            "pixels"),
                          [](const auto& info) { return info.param; });
 

@@ -33,6 +33,26 @@ TEST_F(ExportTool, TakesTheNewestIntactCheckpoint) {
   expect_error(run_tool("genesis-run", {"export", path("run/" + newest), "-o", path("no")}), {"damaged"});
 }
 
+TEST_F(ExportTool, WritesAnOnnxFileThatRuns) {
+  const auto said =
+      expect_json(run_tool("genesis-run", {"export", tiny("gpt2.genesis"), "-o", path("m.onnx"), "--json"}));
+  EXPECT_GT(said["nodes"], 10);
+  const auto logits = [&](const std::string& model) {
+    return expect_json(
+        run_tool("genesis-run", {"infer", model, "--input", "tokens=zeros", "--size", "batch=1", "--size",
+                                 "seq=3", "--json"}))["outputs"]["logits"];
+  };
+  const auto ours = logits(tiny("gpt2.genesis")), theirs = logits(path("m.onnx"));
+  EXPECT_EQ(ours["shape"], theirs["shape"]);
+  EXPECT_NEAR(ours["values"][5].get<double>(), theirs["values"][5].get<double>(), 1e-4);
+  expect_ok(run_tool("genesis-run",
+                     {"export", tiny("gpt2.genesis"), "--like", path("m.onnx"), "-o", path("n.onnx")}));
+  EXPECT_EQ(logits(path("n.onnx")), theirs);
+  expect_usage_error(
+      run_tool("genesis-run", {"export", tiny("gpt2.genesis"), "--entry", "loss", "-o", path("out")}),
+      {"--entry", "NAME.onnx"});
+}
+
 TEST_F(ExportTool, AddsAdaptersToTheWeights) {
   expect_ok(run_tool("genesis-run",
                      {"train", tiny("gpt2.genesis"), "--data", TinyModels::get().text(), "--batch", "2",

@@ -152,7 +152,7 @@ void infer(const InferFlags& flags) {
 void add_infer(Command& app) {
   auto flags = std::make_shared<InferFlags>();
   Command* command = app.add_subcommand("infer", "run an entry point once");
-  command->add_option("file", flags->file, kModelName)->required();
+  command->add_option("file", flags->file, std::string(kModelName) + "; or an .onnx file")->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   command->add_option("-o,--output", flags->output, "FILE.npy or FILE.safetensors for the outputs");
   add_number(*command, "--max-values", flags->max_values,

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "builder/functions.h"
+#include "builder/math_functions.h"
 #include "models/formats/onnx/integers.h"
 #include "models/formats/onnx/operators.h"
 #include "schema/core/error.h"
@@ -107,14 +108,6 @@ Value clipped(Call& call) {
 
 // --- functions
 
-Value inverse_sinh(Value x) {
-  const Value a = abs(x), y = log1p(a + square(a) / (sqrt(square(a) + 1.0) + 1.0));
-  return where(x < 0, -y, y);
-}
-Value inverse_cosh(Value x) { return log(x + sqrt(square(x) - 1.0)); }
-Value inverse_tanh(Value x) { return (log1p(x) - log1p(-x)) * 0.5; }
-Value soft_sign(Value x) { return x / (abs(x) + 1.0); }
-
 Value leaky(Call& call) { return leaky_relu(call.tensor(0), call.real("alpha", 0.01)); }
 Value exponential_linear(Call& call) { return elu(call.tensor(0), call.real("alpha", 1)); }
 Value scaled_exponential_linear(Call& call) {
@@ -212,13 +205,13 @@ Results dropped(Call& call) {
 const Operators kElementwiseOperators = {
     {"Abs", unary<abs>, 1, Takes::kUnsigned},
     {"Acos", unary<acos>},
-    {"Acosh", unary<inverse_cosh>},
+    {"Acosh", unary<acosh>},
     {"Add", both<add>, 1, Takes::kUnsigned},
     {"And", both<logical_and>},
     {"Asin", unary<asin>},
-    {"Asinh", unary<inverse_sinh>},
+    {"Asinh", unary<asinh>},
     {"Atan", unary<atan>},
-    {"Atanh", unary<inverse_tanh>},
+    {"Atanh", unary<atanh>},
     {"Ceil", unary<ceil>},
     {"Celu", one<continuous_linear>},
     {"Clip", one<clipped>, 6, Takes::kUnsigned},
@@ -264,7 +257,7 @@ const Operators kElementwiseOperators = {
     {"Sin", unary<sin>},
     {"Sinh", unary<sinh>},
     {"Softplus", one<soft_plus>},
-    {"Softsign", unary<soft_sign>},
+    {"Softsign", unary<softsign>},
     {"Sqrt", unary<sqrt>},
     {"Sub", both<sub>, 1, Takes::kUnsigned},
     {"Sum", one<summed>},

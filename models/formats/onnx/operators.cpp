@@ -10,8 +10,7 @@ const OperatorTable<Operator>& table() {
       &elementwise_operators(), &integer_operators(), &shape_operators(),    &index_operators(),
       &reduction_operators(),   &product_operators(), &window_operators(),   &norm_operators(),
       &type_operators(),        &control_operators(), &sequence_operators(), &recurrent_operators(),
-      &attention_operators(),   &resize_operators(),  &loss_operators(),     &sampling_operators(),
-      &signal_operators(),      &feature_operators()};
+      &attention_operators(),   &loss_operators(),    &sampling_operators(), &signal_operators()};
   return kTable;
 }
 

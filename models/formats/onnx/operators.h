@@ -42,11 +42,9 @@ const Operators& control_operators();
 const Operators& sequence_operators();
 const Operators& recurrent_operators();
 const Operators& attention_operators();
-const Operators& resize_operators();
 const Operators& loss_operators();
 const Operators& sampling_operators();
 const Operators& signal_operators();
-const Operators& feature_operators();
 
 const Operator* find_operator(std::string_view name);  // null if it is not read
 std::vector<std::string> operator_names();             // sorted

@@ -5,7 +5,7 @@
 namespace genesis::models::onnx {
 namespace {
 
-constexpr size_t kMostVariants = 16;
+constexpr size_t kMaxVariants = 16;
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
@@ -16,7 +16,7 @@ bool give_values(const NeedsValue& problem, const NamedTensors& given, ImportOpt
   bool is_new = false;
   for (const std::string& name : problem.sources)
     if (const auto found = given.find(name);
-        found != given.end() && found->second.numel() <= kMostDecidingElements)
+        found != given.end() && found->second.numel() <= kMaxDecidingElements)
       is_new |= options.values.emplace(name, found->second).second;
   return is_new;
 }
@@ -38,7 +38,7 @@ Program::Program(OnnxFile file, std::filesystem::path folder, ImportOptions opti
       folder_(std::move(folder)),
       options_(std::move(options)),
       session_options_(std::move(session)),
-      variants_(kMostVariants) {
+      variants_(kMaxVariants) {
   for (const auto& [name, value] : options_.values) deciding_.insert(name);
 }
 

@@ -16,11 +16,11 @@ namespace genesis::models::onnx {
 
 // The most elements of an input whose values get variants of their own: shapes, axes, scales, counts. Data of images or texts may
 // decide nothing.
-inline constexpr int64_t kMostDecidingElements = 64;
+inline constexpr int64_t kMaxDecidingElements = 64;
 
 // Imports the file. Inputs that decide something take their values from `given`, as constants; they are added to `options.values`,
 // which name all inputs that became constants. Throws NeedsValue if such an input is not given or has more than
-// kMostDecidingElements elements, and the errors of import_file().
+// kMaxDecidingElements elements, and the errors of import_file().
 std::unique_ptr<Model> import_for_values(const OnnxFile& file, const std::filesystem::path& folder,
                                          const NamedTensors& given, ImportOptions& options,
                                          MappedFiles* files = nullptr);

@@ -1,7 +1,9 @@
-// Operators that read an image at places that are data: grids of places and regions.
-#include <functional>
+// Operators that interpolate (builder/interpolation.h): along axes, at grids of places, and in regions.
+#include <algorithm>
+#include <cmath>
 
 #include "builder/functions.h"
+#include "builder/interpolation.h"
 #include "models/formats/onnx/operators.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"
@@ -11,114 +13,14 @@
 namespace genesis::models::onnx {
 namespace {
 
-// Reflects places at both borders until they are between them.
-Value reflected(Value x, double least, double most) {
-  const double range = most - least;
-  if (range <= 0) return zeros_like(x);
-  const Value is_below = x < least;
-  const Value distance = where(is_below, least - x, relu(x - most));
-  const Value turns = floor(distance / range), rest = distance - turns * range;
-  const Value is_even = remainder(turns, scalar_like(turns, 2)) == 0.0;
-  const Value from_least = where(is_even, least + rest, most - rest),
-              from_most = where(is_even, most - rest, least + rest);
-  return where(is_below, from_least, where(x > most, from_most, x));
-}
-
-struct Grid {
-  std::string padding;
-  std::vector<int64_t> sizes;  // one for each spatial axis
-  bool align = false;
-  double least(size_t) const { return align ? 0 : -0.5; }
-  double most(size_t axis) const { return static_cast<double>(sizes[axis]) - (align ? 1 : 0.5); }
-};
-
-// The elements of images [batch, channels, area] at whole places, one list for each spatial axis: [batch, channels, count].
-Value pixels(Value images, const Grid& grid, const std::vector<Value>& places) {
-  Value joined, is_inside;
-  for (size_t axis = 0; axis < places.size(); ++axis) {
-    const auto last = static_cast<double>(grid.sizes[axis] - 1);
-    Value at = places[axis];
-    if (grid.padding == "zeros") {
-      const Value here = logical_and(at >= 0.0, at <= last);
-      is_inside = is_inside ? logical_and(is_inside, here) : here;
-    } else if (grid.padding == "reflection") {
-      at = reflected(at, grid.least(axis), grid.most(axis));
-    }
-    const Value whole = cast(clamp(at, 0, last), DType::i64);
-    joined = joined ? joined * grid.sizes[axis] + whole : whole;
-  }
-  const Shape shape = {images.dim(0), images.dim(1), joined.dim(1)};
-  const Value taken = gather(images, 2, expand(unsqueeze(joined, 1), shape));
-  return is_inside ? where(unsqueeze(is_inside, 1), taken, Scalar(0.0)) : taken;
-}
-
-// Weights of the neighbors first, first + 1, ... of a place that lies `ratio` behind neighbor 0.
-std::vector<Value> neighbor_weights(Value ratio, bool is_cubic) {
-  if (!is_cubic) return {1.0 - ratio, ratio};
-  constexpr double kA = -0.75;
-  const auto far = [&](Value x) { return ((x * kA - 5 * kA) * x + 8 * kA) * x - 4 * kA; };
-  const auto near = [&](Value x) { return (x * (kA + 2) - (kA + 3)) * x * x + 1.0; };
-  return {far(ratio + 1.0), near(ratio), near(1.0 - ratio), far(2.0 - ratio)};
-}
-
-Value interpolated(Value images, const Grid& grid, const std::vector<Value>& at, bool is_cubic) {
-  std::vector<Value> below;
-  std::vector<std::vector<Value>> weights;
-  for (const Value& place : at) {
-    below.push_back(floor(place));
-    weights.push_back(neighbor_weights(place - below.back(), is_cubic));
-  }
-  const int64_t count = is_cubic ? 4 : 2, first = is_cubic ? -1 : 0;
-  int64_t corners = 1;
-  for (size_t axis = 0; axis < at.size(); ++axis) corners *= count;
-  Value total;
-  for (int64_t corner = 0; corner < corners; ++corner) {
-    std::vector<Value> places;
-    Value weight;
-    int64_t rest = corner;
-    for (size_t axis = 0; axis < at.size(); ++axis, rest /= count) {
-      const int64_t k = rest % count;
-      places.push_back(below[axis] + static_cast<double>(first + k));
-      const Value own = weights[axis][static_cast<size_t>(k)];
-      weight = weight ? weight * own : own;
-    }
-    const Value part = pixels(images, grid, places) * unsqueeze(cast(weight, images.dtype()), 1);
-    total = total ? total + part : part;
-  }
-  return total;
-}
-
 Value sampled(Call& call) {
-  const Value x = call.tensor(0), grid_value = call.tensor(1);
   std::string mode = call.text("mode", call.version() < 20 ? "bilinear" : "linear");
   if (mode == "bilinear") mode = "linear";
   if (mode == "bicubic") mode = "cubic";
-  if (mode != "nearest" && mode != "linear" && mode != "cubic") fail("its mode is '{}'", mode);
-  const auto spatial = static_cast<size_t>(x.rank() - 2);
-  Grid grid{call.text("padding_mode", "zeros"), {}, call.attribute("align_corners", 0) != 0};
-  if (grid.padding != "zeros" && grid.padding != "border" && grid.padding != "reflection")
-    fail("its padding_mode is '{}'", grid.padding);
-  Dim area = 1, count = 1;
-  Shape result = {x.dim(0), x.dim(1)};
-  for (size_t axis = 0; axis < spatial; ++axis) {
-    grid.sizes.push_back(x.dim(static_cast<int64_t>(axis) + 2).value());
-    area = area * grid.sizes.back(), count = count * grid_value.dim(static_cast<int64_t>(axis) + 1);
-    result.push_back(grid_value.dim(static_cast<int64_t>(axis) + 1));
-  }
-  const Value flat = reshape(grid_value, {x.dim(0), count, static_cast<int64_t>(spatial)});
-  std::vector<Value> at;
-  for (size_t axis = 0; axis < spatial; ++axis) {
-    const auto size = static_cast<double>(grid.sizes[axis]);
-    const Value n = select(flat, 2, static_cast<int64_t>(spatial - 1 - axis));  // coordinates are x, y, z
-    Value place = grid.align ? (n + 1.0) / 2.0 * (size - 1) : ((n + 1.0) * size - 1.0) / 2.0;
-    if (mode == "nearest") place = round(place);
-    if (grid.padding == "border") place = clamp(place, 0, size - 1);
-    if (grid.padding == "reflection") place = reflected(place, grid.least(axis), grid.most(axis));
-    at.push_back(place);
-  }
-  const Value images = reshape(x, {x.dim(0), x.dim(1), area});
-  return reshape(
-      mode == "nearest" ? pixels(images, grid, at) : interpolated(images, grid, at, mode == "cubic"), result);
+  return grid_sample(call.tensor(0), call.tensor(1),
+                     {.mode = mode,
+                      .padding = call.text("padding_mode", "zeros"),
+                      .align_corners = call.attribute("align_corners", 0) != 0});
 }
 
 // The places of an affine map: theta [batch, n, n + 1] times the places of all elements, each of n numbers and a 1.
@@ -203,13 +105,122 @@ Value regions_aligned(Call& call) {
   return is_mean ? mean(bins, {3, 5}) : max(bins, {3, 5});
 }
 
+// --- sizes of results
+
+struct Plan {
+  std::vector<int64_t> axes;
+  std::vector<std::optional<ResizedAxis>> plans;  // nothing for an axis that stays
+};
+
+std::vector<int64_t> axes_to_resize(Call& call, Value x) {
+  std::vector<int64_t> axes = call.list("axes");
+  if (axes.empty())
+    for (int axis = 0; axis < x.rank(); ++axis) axes.push_back(axis);
+  for (int64_t& axis : axes) axis = normalize_axis(axis, x.rank());
+  return axes;
+}
+
+Plan plan_by_scales(Call& call, Value x, const std::vector<double>& scales) {
+  Plan plan{axes_to_resize(call, x), {}};
+  if (scales.size() != plan.axes.size())
+    fail("it has {} scales for {} axes", scales.size(), plan.axes.size());
+  for (size_t i = 0; i < scales.size(); ++i) {
+    plan.plans.emplace_back();
+    if (scales[i] == 1) continue;
+    const int64_t input = x.dim(plan.axes[i]).value();
+    plan.plans.back() = ResizedAxis{static_cast<int64_t>(std::floor(scales[i] * static_cast<double>(input))),
+                                    input, scales[i]};
+  }
+  return plan;
+}
+
+Plan plan_by_sizes(Call& call, Value x, const std::vector<Dim>& sizes, const std::string& policy) {
+  Plan plan{axes_to_resize(call, x), {}};
+  if (sizes.size() != plan.axes.size()) fail("it has {} sizes for {} axes", sizes.size(), plan.axes.size());
+  std::vector<double> scales;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    plan.plans.emplace_back();
+    const Dim& input = x.dim(plan.axes[i]);
+    if (sizes[i] == input && policy == "stretch") continue;
+    const int64_t size = sizes[i].value();
+    plan.plans.back() =
+        ResizedAxis{size, input.value(), static_cast<double>(size) / static_cast<double>(input.value())};
+    scales.push_back(plan.plans.back()->scale);
+  }
+  if (policy == "stretch") return plan;
+  if (policy != "not_larger" && policy != "not_smaller") fail("its keep_aspect_ratio_policy is '{}'", policy);
+  const double scale =
+      policy == "not_larger" ? *std::ranges::min_element(scales) : *std::ranges::max_element(scales);
+  for (auto& axis : plan.plans)
+    axis =
+        ResizedAxis{static_cast<int64_t>(scale * static_cast<double>(axis->input) + 0.5), axis->input, scale};
+  return plan;
+}
+
+void take_region(Plan& plan, Value x, const std::vector<double>& region) {
+  const size_t count = plan.axes.size();
+  if (region.size() != 2 * count) fail("its region has {} numbers for {} axes", region.size(), count);
+  for (size_t i = 0; i < count; ++i) {
+    if (region[i] == 0 && region[count + i] == 1) continue;
+    const int64_t input = x.dim(plan.axes[i]).value();
+    if (!plan.plans[i]) plan.plans[i] = ResizedAxis{input, input, 1};
+    plan.plans[i]->begin = region[i], plan.plans[i]->end = region[count + i];
+  }
+}
+
+Value resized_by(Value x, const ResizeRules& rules, const Plan& plan) {
+  const DType dtype = x.dtype();
+  const bool is_plain = rules.mode == "nearest" || dtype == DType::f64 || dtype == DType::f32;
+  if (!is_plain && !is_float(dtype)) fail("integers are resized by the mode 'nearest' only");
+  Value y = is_plain ? x : cast(x, DType::f32);
+  for (size_t i = 0; i < plan.axes.size(); ++i) {
+    if (!plan.plans[i]) continue;
+    constexpr int64_t kMaxPlaces = 1 << 20;
+    if (plan.plans[i]->input < 1 || plan.plans[i]->size < 0 || plan.plans[i]->size > kMaxPlaces)
+      fail("an axis of {} is resized to {}", plan.plans[i]->input, plan.plans[i]->size);
+    y = resize_axis(y, static_cast<int>(plan.axes[i]), rules, *plan.plans[i]);
+  }
+  return cast(y, dtype);
+}
+
+Value resized(Call& call) {
+  const Value x = call.tensor(0);
+  const bool is_old = call.version() < 11;
+  ResizeRules rules{
+      .mode = call.text("mode", "nearest"),
+      .coordinates = call.text("coordinate_transformation_mode", is_old ? "asymmetric" : "half_pixel"),
+      .nearest = call.text("nearest_mode", is_old ? "floor" : "round_prefer_floor"),
+      .cubic = call.real("cubic_coeff_a", -0.75),
+      .extrapolation = call.real("extrapolation_value", 0),
+      .exclude_outside = call.attribute("exclude_outside", 0) != 0,
+      .antialias = call.attribute("antialias", 0) != 0};
+  const std::string policy = call.text("keep_aspect_ratio_policy", "stretch");
+  const size_t scales = is_old ? 1 : 2;
+  const auto is_given = [&](size_t place) {
+    return call.has(place) && !(call.item(place)->tensor && call.item(place)->tensor->numel() == 0);
+  };
+  Plan plan = is_given(3) ? plan_by_sizes(call, x, call.sizes(3), policy)
+                          : plan_by_scales(call, x, call.known(scales).to_doubles());
+  if (!is_old && rules.coordinates == "tf_crop_and_resize") take_region(plan, x, call.known(1).to_doubles());
+  return resized_by(x, rules, plan);
+}
+Value upsampled(Call& call) {
+  const Value x = call.tensor(0);
+  ResizeRules rules{.mode = call.text("mode", "nearest"), .coordinates = "asymmetric", .nearest = "floor"};
+  if (rules.mode == "bilinear") rules.mode = "linear";
+  const std::vector<double> scales = call.version() < 9 ? call.reals("scales") : call.known(1).to_doubles();
+  return resized_by(x, rules, plan_by_scales(call, x, scales));
+}
+
 }  // namespace
 
 const Operators& sampling_operators() {
   static const Operators kOperators = {
       {"AffineGrid", one<affine_grid>},
       {"GridSample", one<sampled>},
+      {"Resize", one<resized>, 10, Takes::kNumbers},
       {"RoiAlign", one<regions_aligned>},
+      {"Upsample", one<upsampled>, 7, Takes::kNumbers},
   };
   return kOperators;
 }

@@ -20,10 +20,10 @@ Value convolve(Call& call, Value x, Value weight, Value bias) {
     for (int axis = 2; axis < weight.rank(); ++axis) window.push_back(weight.dim(axis).value());
   const Windows w = windows_of(call, x, window);
   ConvOptions options{.stride = w.stride, .dilation = w.dilation, .groups = call.attribute("group", 1)};
-  if (w.is_symmetric())
-    options.padding = w.before;
+  if (w.crops())
+    x = padded_by(x, w, 0);
   else
-    x = padded_for(x, w, 0);
+    options.padding = w.before, options.padding_end = w.after;
   return conv(x, weight, bias, options);
 }
 Value convolved(Call& call) { return convolve(call, call.tensor(0), call.tensor(1), call.tensor_or(2, {})); }
@@ -104,6 +104,16 @@ Value transposed_convolution(Call& call) {
   std::vector<int64_t> extra = call.list("output_padding", std::vector<int64_t>(count, 0));
   set_cuts(call, x, window, w, extra);
   const int64_t groups = call.attribute("group", 1), in = weight.dim(0).value(), out = weight.dim(1).value();
+  bool fits = !w.crops();
+  for (size_t i = 0; i < count; ++i) fits = fits && extra[i] >= 0 && extra[i] < w.stride[i];
+  if (fits)
+    return conv_transpose(x, weight, call.tensor_or(2, {}),
+                          {.stride = w.stride,
+                           .padding = w.before,
+                           .dilation = w.dilation,
+                           .groups = groups,
+                           .padding_end = w.after},
+                          extra);
   Shape split = {groups, in / groups, out}, joined = {groups * out, in / groups};
   std::vector<int64_t> axes = {0, 2, 1};
   for (size_t i = 0; i < count; ++i)
@@ -154,8 +164,8 @@ Results max_pooled(Call& call) {
   const bool by_column = call.attribute("storage_order", 0) != 0;
   constexpr double kMinimum = -std::numeric_limits<double>::infinity();
   PoolOptions options{.window = w.window, .stride = w.stride, .dilation = w.dilation};
-  const bool fits = w.is_symmetric() && w.is_small();
-  if (fits) options.padding = w.before;
+  const bool fits = w.is_small();
+  if (fits) options.padding = w.before, options.padding_end = w.after, options.ceil_mode = w.overhangs;
   Results results = {item_of(cast(max_pool(fits ? x : padded_for(x, w, kMinimum), options), given.dtype()))};
   if (call.wants(1)) results.push_back(item_of(places_of_greatest(call, x, w, by_column)));
   return results;
@@ -165,10 +175,14 @@ Value average_pooled(Call& call) {
   const Value x = call.tensor(0);
   Windows w = windows_of(call, x, call.list("kernel_shape"));
   const bool counts_padding = call.attribute("count_include_pad", 0) != 0;
-  const bool is_plain = std::ranges::all_of(w.dilation, [](int64_t d) { return d == 1; });
-  if (is_plain && w.is_symmetric() && w.is_small() && !w.overhangs)
-    return avg_pool(
-        x, {.window = w.window, .stride = w.stride, .padding = w.before, .count_padding = counts_padding});
+  if (w.is_small())
+    return avg_pool(x, {.window = w.window,
+                        .stride = w.stride,
+                        .padding = w.before,
+                        .dilation = w.dilation,
+                        .ceil_mode = w.overhangs,
+                        .count_padding = counts_padding,
+                        .padding_end = w.after});
   Shape one_image = x.shape();
   one_image[0] = one_image[1] = 1;
   Value ones = call.g().ones(one_image, x.dtype());

@@ -53,8 +53,13 @@ Value padded(Value x, const Windows& w, double value, bool with_overhang) {
 
 bool Windows::is_small() const {
   for (size_t i = 0; i < window.size(); ++i)
-    if (before[i] > window[i] / 2) return false;
-  return true;
+    if (std::max(before[i], after[i]) > window[i] / 2) return false;
+  return !crops();
+}
+
+bool Windows::crops() const {
+  const auto is_negative = [](int64_t amount) { return amount < 0; };
+  return std::ranges::any_of(before, is_negative) || std::ranges::any_of(after, is_negative);
 }
 
 Windows Windows::without_padding() const {

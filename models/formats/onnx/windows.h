@@ -17,8 +17,8 @@ struct Windows {
       overhang;  // more padding at the end, for a last window that hangs over it; negative: unused elements
   bool overhangs = false;  // ceil_mode has added a window
 
-  bool is_symmetric() const { return before == after && !overhangs; }
-  bool is_small() const;  // padding is at most half of the window
+  bool is_small() const;  // padding is from 0 to half of the window
+  bool crops() const;     // some padding is negative
   Windows without_padding() const;
 };
 

@@ -1,5 +1,7 @@
 #include "models/formats/pt2/call.h"
 
+#include <algorithm>
+
 #include <fmt/ranges.h>
 
 #include <limits>
@@ -115,6 +117,13 @@ std::vector<int64_t> Call::integers(const std::string& name) {
     values.push_back(size.value());
   }
   return values;
+}
+
+std::vector<double> Call::numbers(const std::string& name) {
+  const json& list = required(name, {"as_floats", "as_ints"});
+  if (!list.is_array() || !std::ranges::all_of(list, [](const json& one) { return one.is_number(); }))
+    fail("its argument '{}' is no list of numbers", name);
+  return list.get<std::vector<double>>();
 }
 
 Scalar Call::scalar(const std::string& name) {

@@ -40,6 +40,7 @@ class Call {
   int64_t integer(const std::string& name);
   std::vector<int64_t> integers(const std::string& name);
   Scalar scalar(const std::string& name);
+  std::vector<double> numbers(const std::string& name);
 
   // These return `otherwise` for an argument that is missing or None.
   Value tensor_or(const std::string& name, Value otherwise) { return has(name) ? tensor(name) : otherwise; }

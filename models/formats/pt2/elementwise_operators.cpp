@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "builder/functions.h"
+#include "builder/math_functions.h"
 #include "models/formats/pt2/operators.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"
@@ -148,6 +149,19 @@ Value bitwise_inverse(Call& call) {
   return logical_not(x);
 }
 
+Value between(Call& call) {
+  const Value x = call.tensor("self");
+  return lerp(x, call.operand("end", x), call.operand("weight", x));
+}
+Value sum_and_product(Call& call) {
+  const Value x = call.tensor("self");
+  return x + call.tensor("tensor1") * call.tensor("tensor2") * call.number_or("value", 1);
+}
+Value sum_and_quotient(Call& call) {
+  const Value x = call.tensor("self");
+  return x + call.tensor("tensor1") / call.tensor("tensor2") * call.number_or("value", 1);
+}
+
 Value same(Call& call) { return call.tensor("self"); }
 Value dropped(Call& call) {
   const Value x = call.tensor(call.has("self") ? "self" : "input");  // dropout_ calls it self
@@ -169,12 +183,17 @@ Value nan_replaced(Call& call) {
 const Operators kElementwiseOperators = {
     {"aten.abs.default", unary<abs>},
     {"aten.acos.default", real_unary<acos>},
+    {"aten.acosh.default", real_unary<acosh>},
     {"aten.add.Scalar", one<plus>},
     {"aten.add.Tensor", one<plus>},
+    {"aten.addcdiv.default", one<sum_and_quotient>},
+    {"aten.addcmul.default", one<sum_and_product>},
     {"aten.alias.default", one<same>},
     {"aten.asin.default", real_unary<asin>},
+    {"aten.asinh.default", real_unary<asinh>},
     {"aten.atan.default", real_unary<atan>},
     {"aten.atan2.default", binary<atan2>},
+    {"aten.atanh.default", real_unary<atanh>},
     {"aten.bitwise_and.Tensor", bitwise<logical_and>},
     {"aten.bitwise_not.default", one<bitwise_inverse>},
     {"aten.bitwise_or.Tensor", bitwise<logical_or>},
@@ -201,11 +220,14 @@ const Operators kElementwiseOperators = {
     {"aten.eq.Tensor", binary<eq>},
     {"aten.erf.default", real_unary<erf>},
     {"aten.exp.default", real_unary<exp>},
+    {"aten.exp2.default", real_unary<exp2>},
     {"aten.expm1.default", real_unary<expm1>},
     {"aten.feature_dropout.default", one<dropped>},
     {"aten.floor.default", unary<floor>},
     {"aten.floor_divide.default", binary<floordiv>},
     {"aten.floor_divide.Scalar", binary<floordiv>},
+    {"aten.fmod.Scalar", binary<fmod>},
+    {"aten.fmod.Tensor", binary<fmod>},
     {"aten.ge.Scalar", binary<ge>},
     {"aten.ge.Tensor", binary<ge>},
     {"aten.gelu.default", one<approximated_gelu>},
@@ -221,9 +243,13 @@ const Operators kElementwiseOperators = {
     {"aten.le.Scalar", binary<le>},
     {"aten.le.Tensor", binary<le>},
     {"aten.leaky_relu.default", one<leaky>},
+    {"aten.lerp.Scalar", one<between>},
+    {"aten.lerp.Tensor", one<between>},
     {"aten.lift_fresh_copy.default", one<same>},
     {"aten.log.default", real_unary<log>},
+    {"aten.log10.default", real_unary<log10>},
     {"aten.log1p.default", real_unary<log1p>},
+    {"aten.log2.default", real_unary<log2>},
     {"aten.log_sigmoid.default", unary<logsigmoid>},
     {"aten.logical_and.default", binary<logical_and>},
     {"aten.logical_not.default", unary<logical_not>},
@@ -263,16 +289,19 @@ const Operators kElementwiseOperators = {
     {"aten.sin.default", real_unary<sin>},
     {"aten.sinh.default", real_unary<sinh>},
     {"aten.softplus.default", one<soft_plus>},
+    {"aten.softsign.default", real_unary<softsign>},
     {"aten.sqrt.default", real_unary<sqrt>},
     {"aten.square.default", unary<square>},
     {"aten.sub.Scalar", one<minus>},
     {"aten.sub.Tensor", one<minus>},
     {"aten.tan.default", real_unary<tan>},
     {"aten.tanh.default", real_unary<tanh>},
+    {"aten.tanhshrink.default", real_unary<tanhshrink>},
     {"aten.to.device", one<converted>},
     {"aten.to.dtype", one<converted>},
     {"aten.to.dtype_layout", one<converted>},
     {"aten._to_copy.default", one<converted>},
+    {"aten.trunc.default", unary<trunc>},
     {"aten.type_as.default", one<as_type_of>},
     {"aten.where.Scalar", one<chosen>},
     {"aten.where.ScalarOther", one<chosen>},

@@ -8,7 +8,7 @@ namespace {
 const OperatorTable<Operator>& table() {
   static const OperatorTable<Operator> kTable = {
       &elementwise_operators(), &shape_operators(), &reduction_operators(), &index_operators(),
-      &creation_operators(),    &layer_operators(), &size_operators()};
+      &creation_operators(),    &image_operators(), &layer_operators(),     &size_operators()};
   return kTable;
 }
 

@@ -28,6 +28,7 @@ const Operators& shape_operators();
 const Operators& reduction_operators();
 const Operators& index_operators();
 const Operators& creation_operators();
+const Operators& image_operators();
 const Operators& layer_operators();
 const Operators& size_operators();
 

@@ -114,6 +114,23 @@ class Convolutions(nn.Module):
                 F.pixel_shuffle(y, 2))
 
 
+class Images(nn.Module):
+    """Resizing, sampling at places, padding by what is there, and functions of elements that are composed."""
+    def forward(self, x, grid):
+        y = torch.cat([F.interpolate(x, scale_factor=2.0, mode='nearest').flatten(1), F.interpolate(x, (5, 9), mode='nearest-exact').flatten(1),
+                       F.interpolate(x, (9, 4), mode='bilinear').flatten(1), F.interpolate(x, scale_factor=1.7, mode='bilinear').flatten(1),
+                       F.interpolate(x, (11, 13), mode='bilinear', align_corners=True).flatten(1),
+                       F.interpolate(x, (4, 9), mode='bicubic').flatten(1), F.interpolate(x, (4, 3), mode='bilinear', antialias=True).flatten(1)], 1)
+        places = torch.cat([F.grid_sample(x, grid, m, p, align_corners=a).flatten(1) for m, p, a in (
+            ('bilinear', 'zeros', False), ('bilinear', 'border', True), ('nearest', 'zeros', False), ('bicubic', 'reflection', False))], 1)
+        padded = F.pad(x, (2, 1, 0, 3), mode='reflect').flatten(1) + F.pad(x, (2, 1, 0, 3), mode='replicate').flatten(1)
+        mixed = F.pixel_unshuffle(F.channel_shuffle(x.repeat(1, 2, 1, 1)[:, :, :6, :6], 2), 3)
+        z = grid.flatten(1)
+        return (y, places, padded, mixed, torch.asinh(z * 3) + torch.acosh(z.abs() + 1.5) + torch.atanh(z * 0.9) + torch.log2(z.abs() + 1),
+                torch.fmod(z * 5, 0.7) + torch.trunc(z * 4) + torch.log10(z.abs() + 1) + torch.exp2(z) + F.softsign(z) + F.tanhshrink(z),
+                torch.lerp(z, z * 2, 0.3) + torch.addcmul(z, z, z, value=0.5) + torch.addcdiv(z, z, z.abs() + 1))
+
+
 def qwen2():
     config = transformers.Qwen2Config(vocab_size=32, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2,
                                       num_key_value_heads=1, max_position_embeddings=64)
@@ -194,6 +211,7 @@ if __name__ == '__main__':
     make('mlp', Mlp(), lambda b, t: {'x': torch.randn(b, 8)}, ({0: BATCH},))
     make('shapes', Shapes(), lambda b, t: {'x': torch.randn(b, 12), 'i': torch.randint(-12, 12, (2, 2))}, ({0: BATCH}, None))
     make('convolutions', Convolutions(), lambda b, t: {'x': torch.randn(b, 3, 19, 17)}, ({0: BATCH},), F.mse_loss, torch.randn_like)
+    make('images', Images(), lambda b, t: {'x': torch.randn(b, 2, 6, 7), 'grid': torch.rand(b, 4, 3, 2) * 2 - 1}, ({0: BATCH}, {0: BATCH}))
     make('qwen2', Logits(qwen2()), lambda b, t: {'tokens': torch.randint(0, 32, (b, t))}, ({0: BATCH, 1: TIME},),
          lambda y, target: F.cross_entropy(y.flatten(0, 1), target.flatten()), lambda y: torch.randint(0, 32, y.shape[:2]))
     make('pictures', Pictures(), lambda b, t: {'x': torch.randn(b, 3, 32, 32)}, ({0: BATCH},), F.cross_entropy, lambda y: torch.arange(len(y)))

@@ -8,6 +8,7 @@
 #include "models/formats/operator_table.h"
 #include "schema/core/error.h"
 #include "schema/graph/state_storage.h"
+#include "schema/version.h"
 
 namespace genesis::models::onnx {
 namespace {
@@ -34,7 +35,7 @@ class Exporter {
     for (const StateUpdate& update : graph_.updates())
       add_output(graph_.model().state(update.state).name + ".updated", update.value);
     OnnxModelRecord record = std::move(e_.record());
-    record.graph_name = graph_.name();
+    record.graph_name = graph_.name(), record.producer_version = kVersion;
     record.opset = kExportedOpset, record.ir_version = kExportedIrVersion;
     for (const auto& [key, text] : graph_.model().metadata)
       record.metadata.emplace_back("genesis." + key, text);

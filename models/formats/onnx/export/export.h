@@ -15,7 +15,7 @@ inline constexpr int64_t kExportedOpset = 20, kExportedIrVersion = 9;
 
 struct ExportOptions {
   std::string entry = "forward";
-  int64_t most_inside = kMostBytesInOnnx;  // bytes of weights in the .onnx file (write_onnx)
+  int64_t most_inside = kMaxBytesInOnnx;  // bytes of weights in the .onnx file (write_onnx)
 };
 
 struct Exported {

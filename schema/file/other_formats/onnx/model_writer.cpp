@@ -6,7 +6,6 @@
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/other_formats/onnx/tensor_data.h"
 #include "schema/file/other_formats/proto_writer.h"
-#include "schema/version.h"
 
 namespace genesis {
 namespace {
@@ -121,7 +120,7 @@ class Writer {
 
   void write_model() const {
     const std::string before = proto_integer(1, model_.ir_version) + proto_piece(2, "genesis") +
-                               proto_piece(3, kVersion) + proto_piece_head(7, size_);
+                               proto_piece(3, model_.producer_version) + proto_piece_head(7, size_);
     std::string behind = proto_piece(8, proto_piece(1, "") + proto_integer(2, model_.opset));
     for (const auto& [key, value] : model_.metadata)
       behind += proto_piece(14, proto_piece(1, key) + proto_piece(2, value));

@@ -18,7 +18,7 @@ struct OnnxNodeRecord {
 };
 
 struct OnnxModelRecord {
-  std::string graph_name;
+  std::string graph_name, producer_version;
   std::vector<OnnxNodeRecord> nodes;  // in an order in which each reads what is there
   std::vector<std::pair<std::string, TensorType>> inputs, outputs;
   std::vector<std::pair<std::string, Tensor>> initializers;
@@ -34,11 +34,11 @@ std::string onnx_attribute(const std::string& name, const std::vector<int64_t>& 
 std::string onnx_attribute(const std::string& name, const Tensor& value);
 
 // The most bytes of initializers that stand in the .onnx file itself: a message of protobuf has at most 2 GiB.
-inline constexpr int64_t kMostBytesInOnnx = int64_t{2000} << 20;
+inline constexpr int64_t kMaxBytesInOnnx = int64_t{2000} << 20;
 
 // Returns the files that were written. With more than `most_inside` bytes of initializers, those of at least 1 KiB go to the file
 // `<name>.data` beside the .onnx file. Each file appears completely or not at all. Throws Error naming the path.
 std::vector<std::filesystem::path> write_onnx(const OnnxModelRecord& model, const std::filesystem::path& path,
-                                              int64_t most_inside = kMostBytesInOnnx);
+                                              int64_t most_inside = kMaxBytesInOnnx);
 
 }  // namespace genesis

@@ -1,0 +1,296 @@
+#include "builder/interpolation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "builder/functions.h"
+#include "schema/core/error.h"
+#include "schema/graph/model.h"
+#include "schema/ops/create.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/tensor/index.h"
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/reshape.h"
+#include "schema/ops/tensor/slice.h"
+
+namespace genesis {
+namespace {
+
+double source_of(const ResizeRules& rules, const ResizedAxis& axis, double x) {
+  const double in = static_cast<double>(axis.input), out = axis.scale * in;
+  const std::string& kind = rules.coordinates;
+  if (kind == "align_corners") return out == 1 ? 0 : x * (in - 1) / (out - 1);
+  if (kind == "asymmetric") return x / axis.scale;
+  if (kind == "tf_crop_and_resize") {
+    const double range = (axis.end - axis.begin) * (in - 1);
+    return axis.begin * (in - 1) + (out == 1 ? range / 2 : x * range / (out - 1));
+  }
+  if (kind == "pytorch_half_pixel") return out == 1 ? -0.5 : (x + 0.5) / axis.scale - 0.5;
+  if (kind == "half_pixel") return (x + 0.5) / axis.scale - 0.5;
+  if (kind == "half_pixel_symmetric")
+    return in / 2 * (1 - static_cast<double>(axis.size) / out) + (x + 0.5) / axis.scale - 0.5;
+  fail("its coordinate_transformation_mode is '{}'", kind);
+}
+
+std::vector<double> nearest_weights(const std::string& mode, double ratio) {
+  if (ratio == 1) return {0, 1};
+  if (mode == "round_prefer_floor")
+    return ratio <= 0.5 ? std::vector<double>{1, 0} : std::vector<double>{0, 1};
+  if (mode == "round_prefer_ceil") return ratio < 0.5 ? std::vector<double>{1, 0} : std::vector<double>{0, 1};
+  if (mode == "floor") return {1, 0};
+  if (mode == "ceil") return {0, 1};
+  fail("its nearest_mode is '{}'", mode);
+}
+double cubic_kernel(double x, double a) {
+  x = std::abs(x);
+  if (x <= 1) return (a + 2) * x * x * x - (a + 3) * x * x + 1;
+  return x < 2 ? a * x * x * x - 5 * a * x * x + 8 * a * x - 4 * a : 0;
+}
+
+// The weights of the neighbors of a place; `ratio`, in (0, 1], is how far it lies behind the neighbor before it.
+std::vector<double> weights_of(const ResizeRules& rules, double ratio, double scale) {
+  if (rules.mode == "nearest") return nearest_weights(rules.nearest, ratio);
+  if (rules.mode != "linear" && rules.mode != "cubic") fail("its mode is '{}'", rules.mode);
+  const bool is_cubic = rules.mode == "cubic";
+  const double narrowing = rules.antialias ? std::min(scale, 1.0) : 1.0, reach = is_cubic ? 2 : 1;
+  const auto first = static_cast<int64_t>(std::floor(-reach / narrowing)) + 1;
+  const int64_t count = 2 - 2 * first;
+  std::vector<double> weights;
+  double total = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double distance = (static_cast<double>(first + i) - ratio) * narrowing;
+    weights.push_back(is_cubic ? cubic_kernel(distance, rules.cubic)
+                               : std::clamp(1 - std::abs(distance), 0.0, 1.0));
+    total += weights.back();
+  }
+  if (rules.antialias)
+    for (double& weight : weights) weight /= total;
+  return weights;
+}
+
+// For each place of a result its neighbors in x and their weights.
+struct Neighbors {
+  std::vector<std::vector<int64_t>> places;  // [neighbor][place]
+  std::vector<std::vector<double>> weights;
+  std::vector<bool> is_outside;
+};
+
+Neighbors neighbors_of(const ResizeRules& rules, const ResizedAxis& axis) {
+  Neighbors result;
+  for (int64_t i = 0; i < axis.size; ++i) {
+    const double at = source_of(rules, axis, static_cast<double>(i)), below = std::floor(at);
+    std::vector<double> weights = weights_of(rules, at == below ? 1 : at - below, axis.scale);
+    const auto count = static_cast<int64_t>(weights.size());
+    const auto first = static_cast<int64_t>(below) + (at == below ? -count / 2 : -count / 2 + 1);
+    if (rules.exclude_outside) {
+      double total = 0;
+      for (int64_t k = 0; k < count; ++k) {
+        if (first + k < 0 || first + k >= axis.input) weights[static_cast<size_t>(k)] = 0;
+        total += weights[static_cast<size_t>(k)];
+      }
+      for (double& weight : weights) weight /= total == 0 ? 1 : total;
+    }
+    result.places.resize(weights.size()), result.weights.resize(weights.size());
+    for (size_t k = 0; k < weights.size(); ++k) {
+      result.places[k].push_back(std::clamp<int64_t>(first + static_cast<int64_t>(k), 0, axis.input - 1));
+      result.weights[k].push_back(weights[k]);
+    }
+    result.is_outside.push_back(rules.coordinates == "tf_crop_and_resize" &&
+                                (at < 0 || at > static_cast<double>(axis.input - 1)));
+  }
+  return result;
+}
+
+Value constant(Value like, const char* name, const Tensor& tensor) {
+  return like.graph->constant(like.graph->model().add_tensor(name, tensor));
+}
+Value along(const std::vector<double>& numbers, Value like, int axis) {
+  const std::vector<float> rounded(numbers.begin(), numbers.end());
+  Shape shape(std::vector<Dim>(static_cast<size_t>(like.rank()), Dim(1)));
+  shape[axis] = static_cast<int64_t>(numbers.size());
+  const Tensor tensor = like.dtype() == DType::f64 ? Tensor::of(numbers) : Tensor::of(rounded);
+  return reshape(constant(like, "weights", tensor), shape);
+}
+// --- grids
+
+// Reflects places at both borders until they are between them.
+Value reflected(Value x, double least, double most) {
+  const double range = most - least;
+  if (range <= 0) return zeros_like(x);
+  const Value is_below = x < least;
+  const Value distance = where(is_below, least - x, relu(x - most));
+  const Value turns = floor(distance / range), rest = distance - turns * range;
+  const Value is_even = remainder(turns, scalar_like(turns, 2)) == 0.0;
+  const Value from_least = where(is_even, least + rest, most - rest),
+              from_most = where(is_even, most - rest, least + rest);
+  return where(is_below, from_least, where(x > most, from_most, x));
+}
+
+struct Grid {
+  std::string padding;
+  std::vector<int64_t> sizes;  // one for each spatial axis
+  bool align = false;
+  double least(size_t) const { return align ? 0 : -0.5; }
+  double most(size_t axis) const { return static_cast<double>(sizes[axis]) - (align ? 1 : 0.5); }
+};
+
+// The elements of images [batch, channels, area] at whole places, one list for each spatial axis: [batch, channels, count].
+Value pixels(Value images, const Grid& grid, const std::vector<Value>& places) {
+  Value joined, is_inside;
+  for (size_t axis = 0; axis < places.size(); ++axis) {
+    const auto last = static_cast<double>(grid.sizes[axis] - 1);
+    Value at = places[axis];
+    if (grid.padding == "zeros") {
+      const Value here = logical_and(at >= 0.0, at <= last);
+      is_inside = is_inside ? logical_and(is_inside, here) : here;
+    } else if (grid.padding == "reflection") {
+      at = reflected(at, grid.least(axis), grid.most(axis));
+    }
+    const Value whole = cast(clamp(at, 0, last), DType::i64);
+    joined = joined ? joined * grid.sizes[axis] + whole : whole;
+  }
+  const Shape shape = {images.dim(0), images.dim(1), joined.dim(1)};
+  const Value taken = gather(images, 2, expand(unsqueeze(joined, 1), shape));
+  return is_inside ? where(unsqueeze(is_inside, 1), taken, Scalar(0.0)) : taken;
+}
+
+// Weights of the neighbors first, first + 1, ... of a place that lies `ratio` behind neighbor 0.
+std::vector<Value> neighbor_weights(Value ratio, bool is_cubic) {
+  if (!is_cubic) return {1.0 - ratio, ratio};
+  constexpr double kA = -0.75;
+  const auto far = [&](Value x) { return ((x * kA - 5 * kA) * x + 8 * kA) * x - 4 * kA; };
+  const auto near = [&](Value x) { return (x * (kA + 2) - (kA + 3)) * x * x + 1.0; };
+  return {far(ratio + 1.0), near(ratio), near(1.0 - ratio), far(2.0 - ratio)};
+}
+
+Value interpolated(Value images, const Grid& grid, const std::vector<Value>& at, bool is_cubic) {
+  std::vector<Value> below;
+  std::vector<std::vector<Value>> weights;
+  for (const Value& place : at) {
+    below.push_back(floor(place));
+    weights.push_back(neighbor_weights(place - below.back(), is_cubic));
+  }
+  const int64_t count = is_cubic ? 4 : 2, first = is_cubic ? -1 : 0;
+  int64_t corners = 1;
+  for (size_t axis = 0; axis < at.size(); ++axis) corners *= count;
+  Value total;
+  for (int64_t corner = 0; corner < corners; ++corner) {
+    std::vector<Value> places;
+    Value weight;
+    int64_t rest = corner;
+    for (size_t axis = 0; axis < at.size(); ++axis, rest /= count) {
+      const int64_t k = rest % count;
+      places.push_back(below[axis] + static_cast<double>(first + k));
+      const Value own = weights[axis][static_cast<size_t>(k)];
+      weight = weight ? weight * own : own;
+    }
+    const Value part = pixels(images, grid, places) * unsqueeze(cast(weight, images.dtype()), 1);
+    total = total ? total + part : part;
+  }
+  return total;
+}
+
+void check_options(const GridSampleOptions& options) {
+  if (options.mode != "nearest" && options.mode != "linear" && options.mode != "cubic")
+    fail("the mode of grid_sample is '{}': expected linear, nearest or cubic", options.mode);
+  if (options.padding != "zeros" && options.padding != "border" && options.padding != "reflection")
+    fail("the padding of grid_sample is '{}': expected zeros, border or reflection", options.padding);
+}
+
+// torch's modes in the words of ONNX.
+ResizeRules rules_of(const InterpolateOptions& options) {
+  ResizeRules rules;
+  rules.antialias = options.antialias;
+  rules.coordinates = options.align_corners ? "align_corners" : "half_pixel";
+  if (options.mode == "nearest") {
+    rules.coordinates = "asymmetric", rules.nearest = "floor";
+  } else if (options.mode == "nearest-exact") {
+    rules.nearest = "round_prefer_ceil";
+  } else if (options.mode == "bicubic") {
+    rules.mode = "cubic", rules.cubic = options.antialias ? -0.5 : -0.75;
+  } else if (options.mode == "linear" || options.mode == "bilinear" || options.mode == "trilinear") {
+    rules.mode = "linear";
+  } else {
+    fail(
+        "the mode of interpolate is '{}': expected nearest, nearest-exact, linear, bilinear, trilinear or "
+        "bicubic",
+        options.mode);
+  }
+  if (options.antialias) rules.exclude_outside = true;
+  return rules;
+}
+
+}  // namespace
+
+Value resize_axis(Value x, int axis, const ResizeRules& rules, const ResizedAxis& plan) {
+  const Neighbors n = neighbors_of(rules, plan);
+  const bool is_outside = std::ranges::find(n.is_outside, true) != n.is_outside.end();
+  Value y;
+  if (rules.mode == "nearest") {
+    std::vector<int64_t> places;
+    for (size_t i = 0; i < n.places.at(0).size(); ++i)
+      places.push_back(n.places[n.weights[0][i] > 0 ? 0 : 1][i]);
+    y = index_select(x, axis, constant(x, "places", Tensor::of(places)));
+  } else {
+    for (size_t k = 0; k < n.places.size(); ++k) {
+      const Value part = index_select(x, axis, constant(x, "places", Tensor::of(n.places[k]))) *
+                         along(n.weights[k], x, axis);
+      y = y ? y + part : part;
+    }
+  }
+  if (!is_outside) return y;
+  std::vector<double> inside;
+  for (const bool outside : n.is_outside) inside.push_back(outside ? 0 : 1);
+  return where(along(inside, x, axis) == 1.0, y, Scalar(rules.extrapolation));
+}
+
+Value interpolate(Value x, const std::vector<int64_t>& sizes, const InterpolateOptions& options) {
+  if (static_cast<int>(sizes.size()) != x.rank() - 2)
+    fail("interpolate has {} sizes for {}", sizes.size(), x.type().to_string());
+  const ResizeRules rules = rules_of(options);
+  const DType dtype = x.dtype();
+  const bool is_plain = rules.mode == "nearest" || dtype == DType::f64;
+  Value y = is_plain ? x : cast(x, DType::f32);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int axis = static_cast<int>(i) + 2;
+    const int64_t input = x.dim(axis).value();
+    const double scale = i < options.scale_factors.size()
+                             ? options.scale_factors[i]
+                             : static_cast<double>(sizes[i]) / static_cast<double>(input);
+    if (sizes[i] == input && scale == 1) continue;
+    y = resize_axis(y, axis, rules, {sizes[i], input, scale});
+  }
+  return cast(y, dtype);
+}
+
+Value grid_sample(Value x, Value grid_value, const GridSampleOptions& options) {
+  check_options(options);
+  const auto spatial = static_cast<size_t>(x.rank() - 2);
+  Grid grid{options.padding, {}, options.align_corners};
+  Dim area = 1, count = 1;
+  Shape result = {x.dim(0), x.dim(1)};
+  for (size_t axis = 0; axis < spatial; ++axis) {
+    grid.sizes.push_back(x.dim(static_cast<int64_t>(axis) + 2).value());
+    area = area * grid.sizes.back(), count = count * grid_value.dim(static_cast<int64_t>(axis) + 1);
+    result.push_back(grid_value.dim(static_cast<int64_t>(axis) + 1));
+  }
+  const Value flat = reshape(grid_value, {x.dim(0), count, static_cast<int64_t>(spatial)});
+  std::vector<Value> at;
+  for (size_t axis = 0; axis < spatial; ++axis) {
+    const auto size = static_cast<double>(grid.sizes[axis]);
+    const Value n = select(flat, 2, static_cast<int64_t>(spatial - 1 - axis));  // coordinates are x, y, z
+    Value place = grid.align ? (n + 1.0) / 2.0 * (size - 1) : ((n + 1.0) * size - 1.0) / 2.0;
+    if (options.mode == "nearest") place = round(place);
+    if (grid.padding == "border") place = clamp(place, 0, size - 1);
+    if (grid.padding == "reflection") place = reflected(place, grid.least(axis), grid.most(axis));
+    at.push_back(place);
+  }
+  const Value images = reshape(x, {x.dim(0), x.dim(1), area});
+  return reshape(options.mode == "nearest" ? pixels(images, grid, at)
+                                           : interpolated(images, grid, at, options.mode == "cubic"),
+                 result);
+}
+
+}  // namespace genesis

@@ -1,0 +1,128 @@
+// Operators of images: resizing, sampling at places that are data, padding by what is there, pooling with indices.
+#include <cmath>
+
+#include "builder/convolution.h"
+#include "builder/functions.h"
+#include "builder/interpolation.h"
+#include "models/formats/pt2/operators.h"
+#include "schema/core/error.h"
+
+namespace genesis::models::pt2 {
+namespace {
+
+constexpr const char kNearest[] = "nearest", kExact[] = "nearest-exact", kLinear[] = "linear",
+                     kCubic[] = "bicubic";
+
+// torch takes the sizes of the result, or factors, by which it then also finds the places in x.
+template <const char* mode, bool antialias = false>
+Value resized(Call& call) {
+  const Value x = call.tensor(call.has("input") ? "input" : "self");
+  InterpolateOptions options{
+      .mode = mode, .align_corners = call.flag_or("align_corners", false), .antialias = antialias};
+  if (call.has("scale_factors")) options.scale_factors = call.numbers("scale_factors");
+  for (const char* name : {"scales", "scales_h", "scales_w", "scales_d"}) call.must_be(name, nullptr);
+  std::vector<int64_t> sizes;
+  if (call.has("output_size")) {
+    sizes = call.integers("output_size");
+    options.scale_factors.clear();
+  } else {
+    for (size_t i = 0; i < options.scale_factors.size(); ++i)
+      sizes.push_back(static_cast<int64_t>(std::floor(
+          static_cast<double>(x.dim(static_cast<int64_t>(i) + 2).value()) * options.scale_factors[i])));
+  }
+  return interpolate(x, sizes, options);
+}
+
+Value sampled(Call& call) {
+  const char *modes[] = {"linear", "nearest", "cubic"}, *paddings[] = {"zeros", "border", "reflection"};
+  const int64_t mode = call.integer("interpolation_mode"), padding = call.integer("padding_mode");
+  if (mode < 0 || mode > 2 || padding < 0 || padding > 2)
+    fail("its mode {} or padding {} is not read", mode, padding);
+  return grid_sample(call.tensor("input"), call.tensor("grid"),
+                     {.mode = modes[mode],
+                      .padding = paddings[padding],
+                      .align_corners = call.flag_or("align_corners", false)});
+}
+
+template <PadMode mode>
+Value padded(Call& call) {
+  const Value x = call.tensor("self");
+  const std::vector<int64_t> amounts = call.integers("padding");
+  const auto rank = static_cast<size_t>(x.rank());
+  if (amounts.size() % 2 != 0 || amounts.size() > 2 * rank)
+    fail("it pads by {} amounts a tensor of {} axes", amounts.size(), rank);
+  std::vector<int64_t> before(rank), after(rank);
+  for (size_t i = 0; i < amounts.size() / 2; ++i)
+    before[rank - 1 - i] = amounts[2 * i], after[rank - 1 - i] = amounts[2 * i + 1];
+  return pad(x, before, after, 0, mode);
+}
+
+// The second result has the places of the greatest elements; a program that reads them is refused by their shape.
+template <int axes>
+Results pooled_with_places(Call& call) {
+  PoolOptions options{.window = call.integers("kernel_size"),
+                      .stride = call.integers_or("stride", {}),
+                      .padding = call.integers_or("padding", std::vector<int64_t>(axes, 0)),
+                      .dilation = call.integers_or("dilation", std::vector<int64_t>(axes, 1)),
+                      .ceil_mode = call.flag_or("ceil_mode", false)};
+  if (options.stride.empty()) options.stride = options.window;
+  return std::vector<Value>{max_pool(call.tensor("self"), options), call.g().zeros({0}, DType::i64)};
+}
+
+Value channels_from_pixels(Call& call) {
+  const Value x = call.tensor("self");
+  const int64_t factor = call.integer("downscale_factor");
+  const auto height = x.dim(2).divide_exact(factor), width = x.dim(3).divide_exact(factor);
+  if (!height || !width) fail("{} is not made of blocks of {}", x.type().to_string(), factor);
+  const Value blocks = reshape(x, {x.dim(0), x.dim(1), *height, factor, *width, factor});
+  return reshape(permute(blocks, {0, 1, 3, 5, 2, 4}),
+                 {x.dim(0), x.dim(1) * (factor * factor), *height, *width});
+}
+
+// The first count / groups channels of each group follow one another.
+Value channels_shuffled(Call& call) {
+  const Value x = call.tensor("self");
+  const int64_t groups = call.integer("groups");
+  const auto each = x.dim(1).divide_exact(groups);
+  if (!each) fail("{} channels are not made of {} groups", x.dim(1).to_string(), groups);
+  Shape apart = x.shape();
+  apart[1] = groups;
+  std::vector<Dim> sizes(apart.begin(), apart.end());
+  sizes.insert(sizes.begin() + 2, *each);
+  return reshape(transpose(reshape(x, Shape(sizes)), 1, 2), x.shape());
+}
+
+}  // namespace
+
+const Operators& image_operators() {
+  static const Operators kOperators = {
+      {"aten.channel_shuffle.default", one<channels_shuffled>},
+      {"aten.grid_sampler.default", one<sampled>},
+      {"aten.grid_sampler_2d.default", one<sampled>},
+      {"aten.grid_sampler_3d.default", one<sampled>},
+      {"aten.max_pool2d_with_indices.default", pooled_with_places<2>},
+      {"aten.max_pool3d_with_indices.default", pooled_with_places<3>},
+      {"aten.pixel_unshuffle.default", one<channels_from_pixels>},
+      {"aten.reflection_pad1d.default", one<padded<PadMode::kReflect>>},
+      {"aten.reflection_pad2d.default", one<padded<PadMode::kReflect>>},
+      {"aten.reflection_pad3d.default", one<padded<PadMode::kReflect>>},
+      {"aten.replication_pad1d.default", one<padded<PadMode::kReplicate>>},
+      {"aten.replication_pad2d.default", one<padded<PadMode::kReplicate>>},
+      {"aten.replication_pad3d.default", one<padded<PadMode::kReplicate>>},
+      {"aten._upsample_bicubic2d_aa.vec", one<resized<kCubic, true>>},
+      {"aten._upsample_bilinear2d_aa.vec", one<resized<kLinear, true>>},
+      {"aten.upsample_bicubic2d.vec", one<resized<kCubic>>},
+      {"aten.upsample_bilinear2d.vec", one<resized<kLinear>>},
+      {"aten.upsample_linear1d.vec", one<resized<kLinear>>},
+      {"aten.upsample_nearest1d.vec", one<resized<kNearest>>},
+      {"aten.upsample_nearest2d.vec", one<resized<kNearest>>},
+      {"aten.upsample_nearest3d.vec", one<resized<kNearest>>},
+      {"aten._upsample_nearest_exact1d.vec", one<resized<kExact>>},
+      {"aten._upsample_nearest_exact2d.vec", one<resized<kExact>>},
+      {"aten._upsample_nearest_exact3d.vec", one<resized<kExact>>},
+      {"aten.upsample_trilinear3d.vec", one<resized<kLinear>>},
+  };
+  return kOperators;
+}
+
+}  // namespace genesis::models::pt2
