@@ -8,7 +8,7 @@
 namespace genesis::grammar {
 namespace {
 
-constexpr int64_t kMost = 999'999'999'999'999'999;
+constexpr int64_t kMax = 999'999'999'999'999'999;
 
 std::string digit_range(char low, char high) {
   return low == high ? std::string(1, low) : fmt::format("[{}-{}]", low, high);
@@ -51,8 +51,8 @@ std::string checked(const std::string& choices, int64_t least, int64_t most) {
 }
 
 std::pair<int64_t, int64_t> limits(const NumberRange& range) {
-  const int64_t least = range.least.value_or(-kMost), most = range.most.value_or(kMost);
-  if (least < -kMost || most > kMost) fail("a limit of numbers has more than 18 digits");
+  const int64_t least = range.least.value_or(-kMax), most = range.most.value_or(kMax);
+  if (least < -kMax || most > kMax) fail("a limit of numbers has more than 18 digits");
   return {least, most};
 }
 

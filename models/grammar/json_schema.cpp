@@ -126,34 +126,34 @@ Rule JsonRules::written(const Ranges& ranges) {
 
 // Adds a string that is none of these. Where it has gone another way than all of them, it may be anything.
 Rule JsonRules::other_string(const std::vector<std::string>& names) {
-  struct Place {
+  struct Branch {
     std::map<char32_t, size_t> next;
     bool is_name = false;
   };
-  std::vector<Place> places(1);
+  std::vector<Branch> branches(1);
   for (const std::string& name : names) {
-    size_t place = 0;
+    size_t branch = 0;
     for (size_t at = 0; at < name.size();) {
       const auto c = read_character(name, at);
       if (!c) fail("the name of a property is no UTF-8");
-      const auto [found, is_new] = places[place].next.emplace(*c, places.size());
+      const auto [found, is_new] = branches[branch].next.emplace(*c, branches.size());
       const size_t behind = found->second;
-      if (is_new) places.emplace_back();
-      place = behind;
+      if (is_new) branches.emplace_back();
+      branch = behind;
     }
-    places[place].is_name = true;
+    branches[branch].is_name = true;
   }
   const Rule rest = g_.sequence({g_.repeat(character(), 0), g_.text("\"")});
-  std::vector<Rule> rules(places.size());
-  for (size_t i = places.size(); i-- > 0;) {  // places behind come after their beginnings
+  std::vector<Rule> rules(branches.size());
+  for (size_t i = branches.size(); i-- > 0;) {  // branches come after those that they begin in
     std::vector<Rule> choices;
     Ranges taken;
-    for (const auto& [c, behind] : places[i].next) {
+    for (const auto& [c, behind] : branches[i].next) {
       taken.emplace_back(c, c);
       choices.push_back(g_.sequence({written({{c, c}}), rules[behind]}));
     }
     choices.push_back(g_.sequence({written(complement(taken)), rest}));
-    if (!places[i].is_name) choices.push_back(g_.text("\""));
+    if (!branches[i].is_name) choices.push_back(g_.text("\""));
     rules[i] = g_.any_of(choices);
   }
   return g_.sequence({g_.text("\""), rules[0]});

@@ -49,7 +49,7 @@ class Parser {
   Grammar& grammar_;
   const std::string_view text_;
   const MakeCharacters& characters_;
-  std::optional<Grammar::Rule> anything_;  // what may stand beside a match
+  std::optional<Grammar::Rule> anything_;  // matches all that may stand beside a match
   size_t at_ = 0;
   int depth_ = 0;
 };

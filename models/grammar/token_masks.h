@@ -13,8 +13,9 @@
 
 namespace genesis::grammar {
 
-// The tokens of a vocabulary by their bytes, as a tree: tokens that begin alike are decided together. Immutable, so that all
-// texts share one.
+// The tokens of a vocabulary by their bytes, as trees: tokens that begin alike are decided together. Most tokens are made of characters
+// that a string of JSON may have as they are: where these change nothing, such as inside of a string, all of those tokens are allowed
+// at once (the slices of llguidance). Immutable, so that all texts share one.
 class TokenTree {
  public:
   // `bytes[t]`: the bytes of token t; empty for tokens that no text has, such as special ones.
@@ -33,11 +34,17 @@ class TokenTree {
     uint32_t end = 0;                     // the first node behind those that begin so
     uint32_t tokens = 0, tokens_end = 0;  // range of tokens_ that end here
   };
-  void add_nodes();
+  struct Tree {
+    std::vector<int64_t> tokens;  // in the order of their bytes
+    std::vector<Node> nodes;      // a node, then those below it
+  };
+  void add_nodes(Tree& tree) const;
+  void walk(const Tree& tree, Recognizer& recognizer, Recognizer::State state,
+            std::vector<bool>& allowed) const;
 
   std::vector<std::string> bytes_;
-  std::vector<int64_t> tokens_;  // in the order of their bytes
-  std::vector<Node> nodes_;      // a node, then those below it
+  Tree plain_, others_;  // tokens of plain characters alone, and those with any other byte
+  std::vector<bool> is_plain_;
   size_t longest_ = 0;
 };
 

@@ -37,7 +37,7 @@ struct LanguageOptions {
 struct CacheNeeds {
   int64_t rows = 0, positions = 0;
   int64_t weight_bytes = 0, row_bytes = 0;  // the weights; a row with the longest text
-  int64_t page_bytes = 0;                   // of the device; 0: every row has memory for its longest text
+  int64_t page_bytes = 0;                   // 0: there are none, every row has memory for its longest text
   int64_t cache_bytes = 0;                  // all rows
 };
 CacheNeeds cache_needs(const Model& model, const LanguageOptions& options);

@@ -1,6 +1,9 @@
+#include "passes/fusion/passes.h"
+
+#include <map>
+
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
-#include "passes/fusion/passes.h"
 #include "schema/ops/create.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/tensor/dynamic_slice.h"
@@ -11,8 +14,8 @@ namespace {
 
 // A row of a cache that is cut out, gets new tokens, and is put back.
 struct RowUpdate {
-  Matched<ops::DynamicSlice> own;           // of the cache and the row
-  Matched<ops::DynamicUpdateSlice> update;  // of that, the tokens and their start
+  Matched<ops::DynamicSlice> own;           // cuts the row out of the cache
+  Matched<ops::DynamicUpdateSlice> update;  // writes the tokens into it
   const Node* whole = nullptr;              // puts it back
 };
 
@@ -53,8 +56,13 @@ Value place_of(Value row, Value start, Value length, int64_t rows, int64_t posit
   return where(fits, own + start, full_like(start, rows * positions));
 }
 
-Replacement update_in_place(Rewriter& rewriter, const Uses& uses, const Node& node) {
+// The updates of whole caches that have been made, by the values that they replace when their nodes come.
+using Wholes = std::map<ValueId, Value>;
+
+Replacement update_in_place(Rewriter& rewriter, const Uses& uses, Wholes& wholes, const Node& node) {
   const Graph& graph = rewriter.old();
+  if (node.outputs.empty()) return std::nullopt;
+  if (const auto made = wholes.find(node.outputs[0]); made != wholes.end()) return {{made->second}};
   const auto found = find_update(graph, uses, node);
   if (!found) return std::nullopt;
   rewriter.from_nodes({found->own.node, &node, found->whole});
@@ -70,7 +78,7 @@ Replacement update_in_place(Rewriter& rewriter, const Uses& uses, const Node& no
   flat[1] = rows * positions;
   const Value place = place_of(row, start, length, rows, positions, tokens.dim(1));
   const Value whole = reshape(dynamic_update_slice(reshape(cache, flat), tokens, place, 1, length), shape);
-  rewriter.replace(found->whole->outputs[0], whole);
+  wholes.emplace(found->whole->outputs[0], whole);
   return {{dynamic_slice(whole, row, 0, 1)}};
 }
 
@@ -78,8 +86,10 @@ Replacement update_in_place(Rewriter& rewriter, const Uses& uses, const Node& no
 
 Graph update_rows(const Graph& graph, const PassContext&) {
   const Uses uses(graph);
-  return rewrite(graph,
-                 [&](Rewriter& rewriter, const Node& node) { return update_in_place(rewriter, uses, node); });
+  Wholes wholes;
+  return rewrite(graph, [&](Rewriter& rewriter, const Node& node) {
+    return update_in_place(rewriter, uses, wholes, node);
+  });
 }
 
 }  // namespace genesis::passes
