@@ -3,16 +3,17 @@
 #include <iostream>
 
 #include "models/serving/service.h"
+#include "tools/common/model_name.h"
 #include "tools/common/numbers.h"
-#include "tools/text/sampling_flags.h"
 #include "tools/run/run_commands.h"
 #include "tools/serve/http_server.h"
+#include "tools/text/sampling_flags.h"
 
 namespace genesis::tools {
 namespace {
 
 struct ServeFlags {
-  std::string file, keys, memory;
+  std::string file, hub_name, keys, memory;
   std::vector<std::string> origins;
   serving::ServiceOptions service;
   HttpOptions http;
@@ -94,8 +95,9 @@ void serve(ServeFlags& flags, const Command& app) {
                flags.http.host);
   flags.service.language.session = flags.run.session_options();
   flags.http.limits.body_bytes = static_cast<size_t>(flags.body_megabytes * 1e6);
-  const std::string file = model_file(flags.file);
-  const std::shared_ptr<const Model> model = load_model(file);
+  World world;
+  const std::shared_ptr<const Model> model = open_named(flags.file, flags.hub_name, world);
+  const std::string file = flags.hub_name.empty() ? flags.file : flags.hub_name;
   if (writes_texts(*model)) fit_memory(flags, *model, app.is_given("--parallel"));
   if (flags.check) {
     if (!writes_texts(*model)) fail("--check: {} writes no texts, so it has no cache", file);
@@ -142,10 +144,8 @@ void add_serve(Command& app) {
   auto flags = std::make_shared<ServeFlags>();
   flags->service.language.text.prefill_chunk = 128;
   Command* command = app.add_subcommand("serve", "serve a model to clients of OpenAI's API");
-  command
-      ->add_option("file", flags->file,
-                   "a .genesis file of a language model or an encoder, or a folder of checkpoints")
-      ->required();
+  add_model_name(*command, flags->file, flags->hub_name,
+                 "a .genesis file of a language model or an encoder, or a folder of checkpoints");
   command->add_option("--host", flags->http.host,
                       "address to listen on; others than 127.0.0.1 need --api-key-file");
   add_number(*command, "--port", flags->http.port, "port to listen on; 0: any free one",
