@@ -44,7 +44,7 @@ Architecture: $architecture
 Maintainer: The Genesis authors <genesis@localhost>
 Installed-Size: $(du -sk "$stage/root" | cut -f1)
 Depends: $needs
-Recommends: graphviz
+Recommends: graphviz, libcurl4
 Suggests: g++, libfmt-dev, pkg-config, cmake, openmpi-bin
 Section: science
 Priority: optional

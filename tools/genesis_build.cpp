@@ -30,6 +30,7 @@
 #include "tools/build/other_tokenizer.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/meant_words.h"
+#include "tools/common/model_name.h"
 #include "tools/common/numbers.h"
 #include "tools/common/option_values.h"
 #include "tools/common/printable.h"
@@ -42,6 +43,7 @@ constexpr const char* kExamples = R"(Examples:
   genesis-build --list
   genesis-build mlp -o mlp.genesis
   genesis-build ~/Qwen2.5-0.5B-Instruct -o qwen.genesis
+  genesis-build --hf Qwen/Qwen2.5-0.5B-Instruct -o qwen.genesis
   genesis-build ~/Qwen2.5-0.5B-Instruct --link -o qwen.genesis
   genesis-build qwen2.5-0.5b-q4_k_m.gguf --set dtype=f32 -o qwen.genesis
   genesis-build resnet50 --weights resnet50.safetensors -o resnet50.genesis
@@ -56,7 +58,7 @@ constexpr const char* kSettings =
     "INPUT.shape=1,3,640,640, or INPUT=2,3 for an input whose value decides sizes";
 
 struct Flags {
-  std::string name, output, tokenizer, pooling, weights;
+  std::string name, hub_name, output, tokenizer, pooling, weights;
   std::vector<std::string> settings, ignored;
   uint64_t seed = 0;
   bool list = false, quiet = false, link = false, widen = false, normalize = false;
@@ -258,11 +260,9 @@ void check_is_no_other_file(const std::string& name) {
         name);
   if (names_repository(name))
     fail(
-        "there is no folder '{0}'. If that is a name on Hugging Face: Genesis downloads nothing; `hf "
-        "download {0} --local-dir {1}` "
-        "(of the Python package huggingface_hub) brings the folder, and `genesis-build {1} -o {1}.genesis` "
-        "makes a model file "
-        "of it",
+        "there is no folder '{0}'. If that is a name on Hugging Face: `genesis-build --hf {0} -o "
+        "{1}.genesis` "
+        "fetches it and makes a model file of it",
         name, name.substr(name.find('/') + 1));
   if (name.find('/') != std::string::npos) fail("there is no folder '{}'", name);
   for (const char* ending : {".gguf", ".pt2", ".genesis", ".safetensors", ".onnx", ".bin", ".pt", ".json"})
@@ -287,7 +287,12 @@ void check_settings(const Flags& flags) {
     if (is_of_scaling(key)) fail_usage("--set {}={} does nothing without --set rope_scaling=...", key, value);
 }
 
-void build(const Flags& flags, const Command& app) {
+void build(Flags flags, const Command& app) {
+  if (!flags.hub_name.empty()) {
+    if (!flags.name.empty()) fail_usage("--hf {}: there is a model already, {}", flags.hub_name, flags.name);
+    if (flags.output.empty()) fail_missing("-o FILE.genesis");
+    flags.name = fetched(flags.hub_name, flags.quiet);
+  }
   const bool imports = !flags.name.empty() && is_imported(flags.name);
   check_rules(app, {{flags.list, {"--list", "--json"}, "with --list", OptionRule::kAllBut}});
   if (flags.list) return list_models(flags.out);
@@ -324,6 +329,7 @@ void add_flags(Command& app, Flags& flags) {
   app.add_option("model", flags.name,
                  "a model of the zoo (--list), a folder with config.json and safetensors, a .gguf "
                  "file (the first, if there are several), a .pt2 file of torch.export, or an .onnx file");
+  add_hub_name(app, flags.hub_name);
   app.add_option("-o,--output", flags.output, "file to write");
   app.add_option("--set", flags.settings, kSettings)->take_all();
   app.add_option("--weights", flags.weights,

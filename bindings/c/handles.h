@@ -2,6 +2,8 @@
 // and struct sizes, and turn exceptions into gn_error. No other code includes this header.
 #pragma once
 
+#include <genesis/genesis_c.h>
+
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -11,7 +13,6 @@
 #include <vector>
 
 #include "executor/session.h"
-#include "include/genesis/genesis_c.h"
 
 struct gn_tensor {
   genesis::Tensor tensor;

@@ -1,7 +1,7 @@
 // Language models, vectors of texts and training jobs of the C interface.
 #include <algorithm>
 
-#include "bindings/c/handles.h"
+#include "bindings/c/lm.h"
 #include "models/chat/chat_template.h"
 #include "models/chat/dialogue.h"
 #include "models/chat/json_config.h"
@@ -9,13 +9,8 @@
 #include "models/jobs/train_job.h"
 #include "models/text/embedder.h"
 #include "models/text/sampling_settings.h"
-#include "models/text/text_model.h"
 #include "schema/file/json_text.h"
 
-struct gn_lm {
-  std::mutex busy;
-  genesis::text::TextModel model;
-};
 struct gn_reply {
   genesis::text::GenerateResult result;
   std::string stop_reason;
@@ -62,27 +57,6 @@ bool read_sampling(text::GenerateSettings& settings, const std::string& name, co
   return is_known;
 }
 
-text::GenerateSettings settings_of(const char* given) {
-  text::GenerateSettings settings;
-  const std::string text = text_or_empty(given);
-  if (text.empty()) return settings;
-  const nlohmann::json members = parse_json_object(text, "settings");
-  for (const auto& [name, json] : members.items()) {
-    if (name == "max_tokens") {
-      settings.max_tokens = number_of(name, json, at_least<int64_t>(1));
-    } else if (name == "stop") {
-      settings.stop_strings = stops_of(json);
-    } else if (name == "ignore_eos") {
-      if (!json.is_boolean()) refuse(name, json, "true or false");
-      settings.ignore_eos = json;
-    } else if (!read_sampling(settings, name, json)) {
-      fail("settings: there is no setting '{}': include/genesis/genesis_c.h lists them at gn_lm_generate()",
-           name);
-    }
-  }
-  return settings;
-}
-
 text::OnPiece pieces_to(gn_on_text on_text, void* user) {
   if (!on_text) return {};
   return [=](const text::Piece& piece) {
@@ -95,11 +69,18 @@ gn_reply* new_reply(text::GenerateResult result) {
   return new gn_reply{std::move(result), std::move(reason)};
 }
 
+// Throws Error if an engine uses the model's session.
+void check_writes(const gn_lm* lm) {
+  if (lm->state->has_engine)
+    fail("an engine uses the language model: free the engine, or open the model again");
+}
+
 template <class Body>
 gn_error* with_lm(const char* function, gn_lm* lm, const Body& body) {
   return guarded(function, [&] {
-    const OnlyUser only(required(lm, "lm").busy, "language model");
-    body(lm->model);
+    LanguageModel& state = *required(lm, "lm").state;
+    const OnlyUser only(state.busy, "language model");
+    body(state.model);
   });
 }
 
@@ -132,6 +113,28 @@ jobs::TrainJob job_of(const gn_train_options& options) {
 }
 
 }  // namespace
+
+text::GenerateSettings settings_of(const char* given) {
+  text::GenerateSettings settings;
+  const std::string text = text_or_empty(given);
+  if (text.empty()) return settings;
+  const nlohmann::json members = parse_json_object(text, "settings");
+  for (const auto& [name, json] : members.items()) {
+    if (name == "max_tokens") {
+      settings.max_tokens = number_of(name, json, at_least<int64_t>(1));
+    } else if (name == "stop") {
+      settings.stop_strings = stops_of(json);
+    } else if (name == "ignore_eos") {
+      if (!json.is_boolean()) refuse(name, json, "true or false");
+      settings.ignore_eos = json;
+    } else if (!read_sampling(settings, name, json)) {
+      fail("settings: there is no setting '{}': include/genesis/genesis_c.h lists them at gn_lm_generate()",
+           name);
+    }
+  }
+  return settings;
+}
+
 }  // namespace genesis::c
 
 using namespace genesis;
@@ -150,9 +153,9 @@ gn_error* gn_lm_open(const char* path, const gn_lm_options* given, gn_lm** out) 
     if (options.context < 0)
       throw BadArgument(fmt::format("context is {}, expected 0 or more", options.context));
     const std::string file = text_of(path, "path");
-    result = new gn_lm{{},
-                       text::TextModel(models::open_any(file), file,
-                                       session_options(options.device, options.threads), std::move(texts))};
+    text::TextModel model(models::open_any(file), file, session_options(options.device, options.threads),
+                          std::move(texts));
+    result = new gn_lm{std::make_shared<LanguageModel>(std::move(model))};
   });
 }
 
@@ -160,6 +163,7 @@ gn_error* gn_lm_generate(gn_lm* lm, const char* prompt, const char* settings, gn
                          gn_reply** out) {
   return with_lm("gn_lm_generate", lm, [&](text::TextModel& model) {
     gn_reply*& result = output(out);
+    check_writes(lm);
     result =
         new_reply(model.generate(text_of(prompt, "prompt"), settings_of(settings), pieces_to(on_text, user)));
   });
@@ -169,6 +173,7 @@ gn_error* gn_lm_chat(gn_lm* lm, const char* messages, const char* settings, gn_o
                      gn_reply** out) {
   return with_lm("gn_lm_chat", lm, [&](text::TextModel& model) {
     gn_reply*& result = output(out);
+    check_writes(lm);
     const auto conversation = chat::parse_conversation(text_of(messages, "messages"));
     text::Chat chat = model.chat({.generate = settings_of(settings)});
     chat.dialogue().set_conversation(conversation);

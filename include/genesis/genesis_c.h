@@ -31,7 +31,8 @@ void gn_text_free(char* text);
 enum { GN_LOG_DEBUG = 0, GN_LOG_INFO = 1, GN_LOG_WARNING = 2, GN_LOG_ERROR = 3 };
 // Receives the messages of the library, from any thread, one call at a time. `text` is valid during the call.
 typedef void (*gn_on_log)(int32_t level, const char* text, void* user);
-// Passes all messages of the process at `level` and above to `on_log`; null: to stderr, as in the beginning.
+// Passes all messages of the process at `level` and above to `on_log`; null: to stderr. Before the first call they go to
+// spdlog's default logger, which writes `info` and above to the standard output.
 struct gn_error* gn_set_log(gn_on_log on_log, void* user, int32_t level);
 
 // --- Errors ---
@@ -133,7 +134,7 @@ void gn_tensors_free(gn_tensors* tensors);
 
 typedef struct gn_model gn_model;
 // Opens a .genesis file, the newest checkpoint of a folder, or a model of another program: a folder that transformers saved, a GGUF
-// file, a program of torch.export (.pt2), an ONNX model. Files are mapped: their weights take no memory of their own.
+// file, a program of torch.export (.pt2), an ONNX model, or "hf:OWNER/NAME", which is fetched. Files are mapped: their weights take no memory of their own.
 gn_error* gn_model_open(const char* path, gn_model** out);
 gn_error* gn_model_save(const gn_model* model, const char* path);
 // Describes a model as JSON: {"entries": {"forward": {"inputs": [{"name", "dtype", "shape"}], "outputs": [...]}},
@@ -217,7 +218,7 @@ void gn_session_free(gn_session* session);
 typedef struct gn_lm gn_lm;
 typedef struct gn_lm_options {
   size_t struct_size;
-  const char* device;  // as for a session
+  const char* device;  // the same as for a session
   int32_t threads;
   const char* tokenizer;      // a folder or file with another tokenizer; null: the model's own
   const char* chat_template;  // a file .jinja; null: the one of the tokenizer
@@ -249,6 +250,26 @@ int64_t gn_reply_tokens(const gn_reply* reply);           // tokens that were wr
 double gn_reply_seconds(const gn_reply* reply);
 void gn_reply_free(gn_reply* reply);
 void gn_lm_free(gn_lm* lm);
+
+// An engine generates many texts at a time, as tokens. While it lives, the language model makes no other texts. submit() and
+// cancel() are for any thread, step() and poll() for one at a time.
+typedef struct gn_engine gn_engine;
+typedef struct gn_engine_options {
+  size_t struct_size;
+  int64_t rows;       // texts at a time; 0: 8
+  int64_t positions;  // tokens of a text with its prompt; 0: as many as the model can read
+} gn_engine_options;
+// Must be the first use of `lm`, whose cache gets this size.
+gn_error* gn_engine_open(gn_lm* lm, const gn_engine_options* options, gn_engine** out);
+// Adds a text that continues a prompt, i64[n] (gn_lm_encode before the engine is opened, or gn_tensor_copy). Settings are those of
+// gn_lm_generate(), without stop.
+gn_error* gn_engine_submit(gn_engine* engine, const gn_tensor* prompt, const char* settings, uint64_t* id);
+gn_error* gn_engine_cancel(gn_engine* engine, uint64_t id);
+// Chooses a token for every text that has a row; reads prompts. Sets `works` to 0 if there was nothing to do.
+gn_error* gn_engine_step(gn_engine* engine, int32_t* works);
+// Gives the tokens of a text since it was polled last, and 1 in `ended` for the last time; then the text is forgotten.
+gn_error* gn_engine_poll(gn_engine* engine, uint64_t id, gn_tensor** tokens, int32_t* ended);
+void gn_engine_free(gn_engine* engine);
 
 // Vectors of texts, with a model that has the entry point "embed".
 typedef struct gn_embedder gn_embedder;

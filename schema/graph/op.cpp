@@ -1,6 +1,7 @@
 #include "schema/graph/op.h"
 
 #include <map>
+#include <mutex>
 
 #include "schema/core/type_limits.h"
 #include "schema/graph/plugin_ops.h"
@@ -24,6 +25,36 @@ std::span<const OpDef* const> all_ops() {
     return ops;
   }();
   return table;
+}
+
+namespace {
+
+struct PluginOps {
+  std::mutex mutex;
+  std::map<std::string_view, const OpDef*> by_name;
+};
+
+PluginOps& plugin_ops() {
+  static PluginOps ops;
+  return ops;
+}
+
+const OpDef* find_plugin_op(std::string_view name) {
+  PluginOps& known = plugin_ops();
+  const std::lock_guard lock(known.mutex);
+  const auto at = known.by_name.find(name);
+  return at == known.by_name.end() ? nullptr : at->second;
+}
+
+}  // namespace
+
+void add_plugin_ops(std::span<const OpDef* const> ops) {
+  for (const OpDef* op : ops)
+    if (find_op(op->name()))
+      fail("the op '{}' is there already: give the plugin's op another name", op->name());
+  PluginOps& known = plugin_ops();
+  const std::lock_guard lock(known.mutex);
+  for (const OpDef* op : ops) known.by_name.emplace(op->name(), op);
 }
 
 const OpDef* find_op(std::string_view name) {

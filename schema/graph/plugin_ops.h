@@ -1,13 +1,14 @@
-// Ops that plugins bring (executor/plugin.h). find_op() finds them behind the library's own.
+// Ops that plugins bring (executor/plugin.h). find_op() finds them behind the library's own; schema/graph/op.cpp keeps both.
 #pragma once
 
-#include "schema/graph/op.h"
+#include <span>
 
 namespace genesis {
+
+struct OpDef;
 
 // Adds ops, which stay for the rest of the process. Throws Error that names an op whose name is taken, and adds none then. Any
 // thread may call this.
 void add_plugin_ops(std::span<const OpDef* const> ops);
-const OpDef* find_plugin_op(std::string_view name);  // null if there is none
 
 }  // namespace genesis

@@ -1,7 +1,9 @@
 // Tests the C interface: values pass in and out without a copy, errors say where, mutated arguments never crash, its functions are
-// those that the library exports, and the program in C and the script in Python of examples/ run.
+// those that the library exports, and the programs in C and Python of examples/ run.
+#include <genesis/genesis_c.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -10,7 +12,6 @@
 #include <set>
 #include <sstream>
 
-#include "include/genesis/genesis_c.h"
 #include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
 #include "schema/file/writer.h"
@@ -160,6 +161,49 @@ TEST_F(Doubling, ErrorsSayWhere) {
   for (const char* part :
        {"no op 'cube'", "no value 7", "attribute 'axis' is \"x\", expected a whole number"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+// Returns the tokens of a tensor, and frees it.
+std::vector<int64_t> tokens_of(gn_tensor* tensor) {
+  const auto* data = static_cast<const int64_t*>(gn_tensor_data(tensor));
+  std::vector<int64_t> tokens(data, data + gn_tensor_bytes(tensor) / sizeof(int64_t));
+  gn_tensor_free(tensor);
+  return tokens;
+}
+
+TEST(CInterface, AnEngineWritesManyTexts) {
+  const TemporaryFolder folder;
+  const char* const settings = R"({"max_tokens": 5, "temperature": 0, "ignore_eos": true})";
+  gn_lm* lm = nullptr;
+  gn_engine* engine = nullptr;
+  gn_tensor *prompt = nullptr, *tokens = nullptr;
+  uint64_t ids[3] = {};
+  expect_ok(gn_lm_open(language_model(folder).c_str(), nullptr, &lm));
+  expect_ok(gn_engine_open(lm, nullptr, &engine));
+  expect_ok(gn_lm_encode(lm, "In the beginning", &prompt));
+  for (uint64_t& id : ids) expect_ok(gn_engine_submit(engine, prompt, settings, &id));
+  expect_ok(gn_engine_cancel(engine, ids[2]));
+  int32_t works = 1, ended = 0;
+  while (works) expect_ok(gn_engine_step(engine, &works));
+  std::vector<std::vector<int64_t>> texts;
+  for (const uint64_t id : ids) {
+    expect_ok(gn_engine_poll(engine, id, &tokens, &ended));
+    EXPECT_EQ(ended, 1);
+    texts.push_back(tokens_of(tokens));
+  }
+  EXPECT_EQ(texts[0].size(), 5u);
+  EXPECT_EQ(texts[0], texts[1]);
+  EXPECT_TRUE(texts[2].empty());
+  gn_reply* reply = nullptr;
+  std::string text;
+  EXPECT_EQ(code_of(gn_lm_generate(lm, "In", settings, nullptr, nullptr, &reply), &text), GN_ERROR);
+  EXPECT_EQ(code_of(gn_engine_poll(engine, ids[0], &tokens, &ended), &text), GN_ERROR);
+  EXPECT_EQ(code_of(gn_engine_submit(engine, prompt, "{\"stop\": \"a\"}", ids), &text), GN_ERROR);
+  EXPECT_EQ(code_of(gn_engine_submit(engine, nullptr, settings, ids), &text), GN_BAD_ARGUMENT);
+  EXPECT_NE(text.find("an engine uses the language model"), std::string::npos) << text;
+  gn_tensor_free(prompt);
+  gn_lm_free(lm);  // the engine keeps what it needs
+  gn_engine_free(engine);
 }
 
 // Draws arguments, some of which are wrong.
@@ -381,6 +425,38 @@ TEST(CInterface, TheProgramInCRuns) {
   const Process answer = in_shell(program + "chat " + language_model(folder) + " Hello");
   EXPECT_EQ(answer.code, 0) << answer.err;
   EXPECT_TRUE(std::regex_search(answer.out, std::regex("\n\\[[0-9]+ tokens, [a-z_]+\\]\n$"))) << answer.out;
+}
+
+// The page of plugins shows the whole example, from its first include on.
+TEST(CInterface, ThePageOfPluginsShowsTheExample) {
+  const fs::path root = GENESIS_SOURCE_ROOT;
+  const std::string code = text_of(root / "examples/plugin/cube.cpp");
+  EXPECT_NE(text_of(root / "docs/plugins.md").find(code.substr(code.find("#include"))), std::string::npos);
+  EXPECT_LE(std::ranges::count(code, '\n'), 40) << "the example is short";
+}
+
+// Runs a program in Python with the package of this tree and the library of this build.
+Process in_python(const std::string& words) {
+  return in_shell("PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=" GENESIS_SOURCE_ROOT
+                  "/bindings/python GENESIS_LIBRARY=" GENESIS_BUILD_ROOT "/libgenesis.so." GENESIS_VERSION
+                  " python3 " +
+                  words);
+}
+
+TEST(CInterface, TheProgramInPythonRuns) {
+  const TemporaryFolder folder;
+  const Process program =
+      in_python(GENESIS_SOURCE_ROOT "/examples/python_program.py " + language_model(folder));
+  ASSERT_EQ(program.code, 0) << program.err;
+  EXPECT_EQ(program.out.find("loss 0.00"), 0u) << program.out;
+  EXPECT_NE(program.out.find("\n[31."), std::string::npos) << program.out;
+}
+
+TEST(CInterface, ThePackageOfPythonDoesWhatItsTestSays) {
+  const TemporaryFolder folder;
+  const Process test = in_python(GENESIS_SOURCE_ROOT "/tests/examples/python_test.py " +
+                                 language_model(folder) + " " + GENESIS_BUILD_ROOT "/examples/libcube.so");
+  EXPECT_EQ(test.code, 0) << test.err;
 }
 
 }  // namespace

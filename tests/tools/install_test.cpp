@@ -186,7 +186,51 @@ TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
                   " -fsyntax-only -include standard.h -include {} /dev/null <names"));
 }
 
-// <genesis/genesis.h> and what it includes are installed, and nothing else. There is one folder of headers, so no other library's
+// The plugin of the examples is compiled with the installed headers alone. One that was made for another build is refused.
+TEST_F(Install, APluginBuildsAndIsLockedToTheBuild) {
+  for (const char* program : {"meson", "pkg-config", "c++"})
+    if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << missing(program);
+  install();
+  const fs::path pc = find("genesis.pc"), headers = find("session.h").parent_path().parent_path();
+  const std::string compile = "cd " + folder().string() +
+                              " && c++ -shared -fPIC " GENESIS_SOURCE_ROOT
+                              "/examples/plugin/cube.cpp $(PKG_CONFIG_PATH=" +
+                              pc.parent_path().string() + " pkg-config --define-variable=prefix=" +
+                              headers.parent_path().parent_path().string() + " --cflags --libs genesis) -o ";
+  expect_ok(shell(compile + "libcube.so"));
+  const std::string with_it = find("genesis-run").string() + " --plugin ", model = tiny("mlp.genesis");
+  expect_ok(shell(with_it + path("libcube.so") + " info " + model +
+                  " --device cpu --size batch=1 --disable kernel:cube.plain"));
+  write_text(
+      headers / "schema/build_id.h",
+      "#pragma once\nnamespace genesis {\ninline constexpr const char* kBuildId = \"0.0.9-old\";\n}\n");
+  expect_ok(shell(compile + "libother.so"));
+  const Process refused = shell(with_it + path("libother.so") + " info " + model);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(
+      refused.err.find("made for the build 0.0.9-old of Genesis, and this is the build " GENESIS_VERSION "-"),
+      std::string::npos)
+      << refused.err;
+}
+
+// The wheel brings the library and those that it needs; a bare Python runs the example with what the wheel contains.
+TEST_F(Install, AWheelBringsWhatItNeeds) {
+  for (const char* program : {"python3", "strip", "readelf", "objdump"})
+    if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << missing(program);
+  std::string wheel = expect_ok(
+      shell("python3 " GENESIS_SOURCE_ROOT "/packaging/wheel.py " GENESIS_BUILD_ROOT " " + path("out")));
+  wheel.resize(wheel.find('\n'));
+  EXPECT_NE(wheel.find("genesis-" GENESIS_VERSION "-py3-none-manylinux_2_"), std::string::npos) << wheel;
+  EXPECT_LE(fs::file_size(wheel), GENESIS_HAVE_CUDA ? 40u << 20 : 12u << 20);
+  RecordProperty("wheel_bytes", std::to_string(fs::file_size(wheel)));
+  expect_ok(shell("python3 -m zipfile -e " + wheel + " " + path("site")));
+  const Process program = shell("env -u GENESIS_LIBRARY PYTHONPATH=" + path("site") +
+                                " python3 " GENESIS_SOURCE_ROOT "/examples/python_program.py");
+  EXPECT_EQ(program.out.find("loss 0.00"), 0u) << program.out << program.err;
+  EXPECT_NE(read_text(path("site/genesis/ops.pyi")).find("def softmax("), std::string::npos);
+}
+
+// <genesis/genesis.h> and what it includes are installed, with the headers of C and of plugins, and nothing else. There is one folder of headers, so no other library's
 // names can collide. Of other libraries the headers need only those that genesis.pc and the CMake file name.
 TEST_F(Install, HeadersAreThoseThatTheDoorIncludes) {
   if (shell("command -v meson").code != 0) GTEST_SKIP() << "meson is not in PATH";
@@ -195,7 +239,7 @@ TEST_F(Install, HeadersAreThoseThatTheDoorIncludes) {
   EXPECT_EQ(headers.filename(), "genesis");
   for (const auto& entry : fs::directory_iterator(headers.parent_path())) EXPECT_EQ(entry.path(), headers);
   const std::map<std::string, std::string> texts = texts_of(headers);
-  std::set<std::string> included = {"genesis.h", "genesis_c.h"}, others;
+  std::set<std::string> included = {"genesis.h", "genesis_c.h", "plugin.h"}, others;
   static const std::regex kInclude("#include <(genesis/)?([^>]*)>");
   for (const auto& [file, text] : texts) {
     EXPECT_EQ(text.find("\n#include \""), std::string::npos) << file << " includes by a short name";

@@ -148,7 +148,7 @@ TEST_F(Usage, FilesOfOtherProgramsAreToldHowToBecomeModels) {
       {"genesis-run", {"train", path("pytorch_model.bin"), "--data", "x"}, {"save_pretrained"}},
       {"genesis-build",
        {"Qwen/Qwen2.5-0.5B", "-o", path("m.genesis")},
-       {"downloads nothing", "hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B"}},
+       {"genesis-build --hf Qwen/Qwen2.5-0.5B -o Qwen2.5-0.5B.genesis"}},
       {"genesis-build", {"./no/such", "-o", path("m.genesis")}, {"there is no folder './no/such'"}},
       {"genesis-build", {"nosuch.gguf", "-o", path("m.genesis")}, {"cannot open 'nosuch.gguf'"}},
   };

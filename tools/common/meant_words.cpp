@@ -115,9 +115,8 @@ constexpr const char* kDownloading = "download pull hf fetch";
 constexpr Advice kCommandAdvice[] = {
     {"genesis-", kServing, "`genesis-run serve MODEL` answers clients of OpenAI's API"},
     {"genesis-", kDownloading,
-     "Genesis downloads nothing: `genesis-build FOLDER -o model.genesis` opens a folder that is there, as "
-     "`hf download OWNER/NAME "
-     "--local-dir FOLDER` of huggingface_hub makes one"},
+     "`genesis-run chat --hf OWNER/NAME` and `genesis-build --hf OWNER/NAME -o model.genesis` fetch a model "
+     "of Hugging Face"},
     {"genesis-", "quantize quant quantise q8 q4", "`genesis-opt MODEL --quantize q8 -o FILE` quantizes"},
     {"genesis-", "cast half fp16 bf16", "`genesis-opt MODEL --cast bf16 -o FILE` does that"},
     {"genesis-", "merge merge-lora", "`genesis-opt MODEL --merge-lora -o FILE` does that"},

@@ -98,6 +98,20 @@ void check_first_word(const std::string& tool, const std::string& word,
     fail_usage("there is no command and no file '{}': {}", word, said);
 }
 
+// Adds --plugin, whose libraries are opened before a command begins.
+void add_plugins(Command& command) {
+  command
+      .add_option(
+          "--plugin",
+          [](const std::vector<std::string>& paths) {
+            for (const auto& path : paths) load_plugin(path);
+          },
+          "a shared library with ops and kernels (docs/plugins.md); stands before the command, and may be "
+          "given again")
+      ->take_all()
+      ->type_name("FILE.so");
+}
+
 }  // namespace
 
 int run_tool(int argc, char** argv, const std::string& name, const std::string& what,
@@ -111,16 +125,7 @@ int run_tool(int argc, char** argv, const std::string& name, const std::string& 
   app.footer(examples);
   app.set_version_flag("--version", std::string(GENESIS_VERSION));
   Command command(app);
-  command
-      .add_option(
-          "--plugin",
-          [](const std::vector<std::string>& paths) {
-            for (const auto& path : paths) load_plugin(path);
-          },
-          "a shared library with ops and kernels (docs/plugins.md); stands before the command, and may be "
-          "given again")
-      ->take_all()
-      ->type_name("FILE.so");
+  add_plugins(command);
   try {
     open_closed_streams();  // before any other file is opened
     set_up_logging(name);

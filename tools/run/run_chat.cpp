@@ -7,6 +7,7 @@
 #include "models/zoo.h"
 #include "tools/chat/banner.h"
 #include "tools/chat/chat_loop.h"
+#include "tools/common/model_name.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
@@ -18,7 +19,7 @@ namespace genesis::tools {
 namespace {
 
 struct ChatFlags {
-  std::string file, mesh;
+  std::string file, hub_name, mesh;
   text::TextOptions text;
   text::ChatOptions chat;
   text::GenerateOptions options = {.max_tokens = 1024};
@@ -53,8 +54,9 @@ void chat_command(ChatFlags flags, const Command& app, const std::shared_ptr<Wor
     std::cerr << fmt::format("the context is {} tokens long now\n", positions);
   };
   flags.chat.generate = given_sampling(app, flags.options);
-  text::TextModel model(load_model(model_file(flags.file, *world)), flags.file,
-                        session_options(flags.run, world), flags.text);
+  const std::string named = flags.hub_name.empty() ? flags.file : flags.hub_name;
+  const std::shared_ptr<const Model> opened = open_named(flags.file, flags.hub_name, *world);
+  text::TextModel model(opened, named, session_options(flags.run, world), flags.text);
   if (flags.text.context > 0) model.make_room(flags.text.context);
   flags.chat.generate.logit_bias = logit_bias_of(flags.logit_bias, model);
   text::Chat chat = model.chat(flags.chat);
@@ -71,7 +73,7 @@ void chat_command(ChatFlags flags, const Command& app, const std::shared_ptr<Wor
 void add_chat(Command& app) {
   auto flags = std::make_shared<ChatFlags>();
   Command* command = app.add_subcommand("chat", "talk with a language model");
-  command->add_option("file", flags->file, kGeneratingModelName)->required();
+  add_model_name(*command, flags->file, flags->hub_name, kGeneratingModelName);
   command->add_option(
       "--tokenizer", flags->text.tokenizer,
       "a model, or a folder with tokenizer.json, tokenizer_config.json with the chat template and "

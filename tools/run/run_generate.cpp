@@ -10,6 +10,7 @@
 #include "schema/file/io/file_ending.h"
 #include "schema/file/json_text.h"
 #include "schema/messages/log.h"
+#include "tools/common/model_name.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
@@ -25,7 +26,7 @@ namespace {
 using text::Sample;
 
 struct GenerateFlags {
-  std::string file, lines, mesh;
+  std::string file, hub_name, lines, mesh;
   std::vector<std::string> prompts, prompt_files, prompt_ids, logit_bias;
   text::SampleOptions sampling;
   text::TextOptions text;
@@ -176,8 +177,8 @@ void check_stop_tokens(const text::TextModel& model, const GenerateFlags& flags)
 void generate_together(GenerateFlags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   text::Prompts prompts = read_prompts(flags, *world);
-  flags.file = model_file(flags.file, *world);
-  text::TextModel model(load_model(flags.file), flags.file, session_options(flags.run, world), flags.text);
+  const std::shared_ptr<const Model> opened = open_named(flags.file, flags.hub_name, *world);
+  text::TextModel model(opened, flags.file, session_options(flags.run, world), flags.text);
   check_stop_tokens(model, flags);
   text::GenerateOptions& options = flags.sampling.generate;
   options.logprobs = flags.logprobs >= 0;
@@ -235,7 +236,7 @@ void add_ends(Command& command, GenerateFlags& flags) {
 void add_generate(Command& app) {
   auto flags = std::make_shared<GenerateFlags>();
   Command* command = app.add_subcommand("generate", "let a language model write text");
-  command->add_option("file", flags->file, kGeneratingModelName)->required();
+  add_model_name(*command, flags->file, flags->hub_name, kGeneratingModelName);
   add_prompts(*command, *flags);
   command->add_option("--tokenizer", flags->text.tokenizer,
                       "a tokenizer.json, a folder with one, or a model that contains one; default: the "

@@ -5,6 +5,7 @@
 #include "executor/cache_pages.h"
 #include "executor/runtime/device.h"
 #include "models/serving/service.h"
+#include "tools/common/model_name.h"
 #include "tools/common/numbers.h"
 #include "tools/run/run_commands.h"
 #include "tools/serve/http_server.h"
@@ -14,7 +15,7 @@ namespace genesis::tools {
 namespace {
 
 struct ServeFlags {
-  std::string file, keys, memory;
+  std::string file, hub_name, keys, memory;
   std::vector<std::string> origins;
   serving::ServiceOptions service;
   HttpOptions http;
@@ -139,8 +140,9 @@ void serve(ServeFlags& flags, const Command& app) {
   if (resolve_device(flags.service.language.session.device) != "cpu" && !app.is_given("--prefill-chunk"))
     fit_chunks(flags.service.language);
   flags.http.limits.body_bytes = static_cast<size_t>(flags.body_megabytes * 1e6);
-  const std::string file = model_file(flags.file);
-  const std::shared_ptr<const Model> model = load_model(file);
+  World world;
+  const std::shared_ptr<const Model> model = open_named(flags.file, flags.hub_name, world);
+  const std::string file = flags.hub_name.empty() ? flags.file : flags.hub_name;
   if (flags.service.language.reproducible && !flags.service.language.text.draft.empty())
     fail_usage(
         "--reproducible: drafts are verified in products of more rows, which a GPU rounds otherwise; leave "
@@ -192,10 +194,8 @@ void add_serve(Command& app) {
   auto flags = std::make_shared<ServeFlags>();
   flags->service.language.text.prefill_chunk = 128;
   Command* command = app.add_subcommand("serve", "serve a model to clients of OpenAI's API");
-  command
-      ->add_option("file", flags->file,
-                   "a .genesis file of a language model or an encoder, or a folder of checkpoints")
-      ->required();
+  add_model_name(*command, flags->file, flags->hub_name,
+                 "a .genesis file of a language model or an encoder, or a folder of checkpoints");
   command->add_option("--host", flags->http.host,
                       "address to listen on; others than 127.0.0.1 need --api-key-file");
   add_number(*command, "--port", flags->http.port, "port to listen on; 0: any free one",

@@ -10,11 +10,12 @@
 """
 
 from . import ops
-from ._library import GenesisError, version as _version
+from ._library import GenesisError, log_to_logging, version as _version
 from ._model import Graph, Model, Session, Value, build, from_torch, load, load_plugin
 from ._tensor import Tensor
 from ._text import LM, Reply, train
 
 __version__ = _version().decode()
+log_to_logging()
 __all__ = ['GenesisError', 'Graph', 'LM', 'Model', 'Reply', 'Session', 'Tensor', 'Value', 'build', 'from_torch', 'load',
-           'load_plugin', 'ops', 'train']
+           'load_plugin', 'log_to_logging', 'ops', 'train']

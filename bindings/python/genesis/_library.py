@@ -1,6 +1,8 @@
 """Finds libgenesis and declares the functions of its C interface (include/genesis/genesis_c.h) that this package calls."""
 
+import atexit
 import ctypes
+import logging
 import os
 import pathlib
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64,
@@ -150,6 +152,21 @@ def check(error):
     texts = [part(error).decode('utf-8', 'replace') for part in (error_text, error_entry, error_node, error_input)]
     error_free(error)
     raise GenesisError(texts[0], code, *texts[1:])
+
+
+@OnLog
+def _log(level, text, user):
+    logging.getLogger('genesis').log((10, 20, 30, 40)[level], '%s', text.decode('utf-8', 'replace'))
+
+
+def log_to_logging(level=logging.WARNING):
+    """Passes the library's messages of this level and above to the logger 'genesis' of the package logging."""
+    check(set_log(_log, None, min(max(level // 10 - 1, 0), 3)))
+
+
+@atexit.register
+def _log_no_more():
+    set_log(OnLog(), None, 2)
 
 
 def encoded(text):

@@ -75,6 +75,14 @@ class Tensor:
     def __dlpack_device__(self):
         return 1, 0
 
+    def tolist(self):
+        """The elements as a list of numbers, in the order of memory."""
+        codes = {'f32': 'f', 'f64': 'd', 'i8': 'b', 'u8': 'B', 'i16': 'h', 'i32': 'i', 'i64': 'q', 'bool': '?'}
+        if self.dtype not in codes:
+            raise TypeError(f'tolist() reads no {self.dtype}: use torch.from_dlpack(), or cast in the model')
+        data = ctypes.string_at(lib.tensor_data(self), lib.tensor_bytes(self))
+        return memoryview(data).cast(codes[self.dtype]).tolist()
+
     def numpy(self):
         import numpy
         return numpy.asarray(self)

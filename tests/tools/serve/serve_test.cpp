@@ -280,22 +280,37 @@ std::string python_with_openai() {
   return works() ? place : "";
 }
 
+// Makes a model that talks in a folder, and returns its path.
+std::string talking_model(const fs::path& folder) {
+  const std::string language = (folder / "chat.genesis").string(),
+                    tokenizer = (folder / "tokenizer").string();
+  fs::create_directory(tokenizer);
+  fs::copy(GENESIS_SOURCE_ROOT "/tests/models/tokenizer/qwen.json", tokenizer + "/tokenizer.json");
+  write_text(
+      tokenizer + "/tokenizer_config.json",
+      R"({"chat_template": "{% for m in messages %}{{ m.role + ': ' + m.content + '<|endoftext|>' }}{% endfor %}", "eos_token": "<|endoftext|>"})");
+  expect_ok(run_tool("genesis-build", {"qwen2", "--set", "vocab_size=909", "--set", "hidden_size=16", "--set",
+                                       "num_hidden_layers=1", "--set", "num_attention_heads=2", "--set",
+                                       "num_key_value_heads=1", "--tokenizer", tokenizer, "-o", language}));
+  return language;
+}
+
+TEST_F(ServeTool, TheClientOfTheExamplesGetsAnAnswer) {
+  const ServeProcess server({talking_model(folder())});
+  const std::string url = "http://127.0.0.1:" + std::to_string(server.port());
+  const Process client =
+      run_process({"python3", GENESIS_SOURCE_ROOT "/examples/server_client.py", url, "Hello"});
+  EXPECT_EQ(client.code, 0) << client.err;
+  EXPECT_GT(client.out.size(), 5u) << client.out;
+}
+
 TEST_F(ServeTool, OpenaiLibraryDrivesEveryRoute) {
   const std::string place = python_with_openai();
   if (place.empty())
     GTEST_SKIP() << "the package openai is not installed, and pip cannot install it from PyPI";
-  const std::string encoder = path("bert.genesis"), language = path("chat.genesis");
+  const std::string encoder = path("bert.genesis"), language = talking_model(folder());
   expect_ok(run_tool("genesis-build",
                      {GENESIS_SOURCE_ROOT "/tests/models/hugging_face/encoders/bert", "-o", encoder}));
-  fs::create_directory(path("tokenizer"));
-  fs::copy(GENESIS_SOURCE_ROOT "/tests/models/tokenizer/qwen.json", path("tokenizer/tokenizer.json"));
-  write_text(
-      path("tokenizer/tokenizer_config.json"),
-      R"({"chat_template": "{% for m in messages %}{{ m.role + ': ' + m.content + '<|endoftext|>' }}{% endfor %}", "eos_token": "<|endoftext|>"})");
-  expect_ok(
-      run_tool("genesis-build", {"qwen2", "--set", "vocab_size=909", "--set", "hidden_size=16", "--set",
-                                 "num_hidden_layers=1", "--set", "num_attention_heads=2", "--set",
-                                 "num_key_value_heads=1", "--tokenizer", path("tokenizer"), "-o", language}));
   write_text(path("keys"), "sk-test\n");
   ServeProcess texts({language, "--api-key-file", path("keys"), "--name", "tiny"}), vectors({encoder});
   const Process process = run_process({"python3", GENESIS_SOURCE_ROOT "/tests/tools/serve/openai_client.py",

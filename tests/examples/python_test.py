@@ -1,0 +1,145 @@
+"""Tests the Python package: python_test.py LANGUAGE_MODEL PLUGIN. Needs nothing but the package; numpy and torch are tried if they are there."""
+import array
+import importlib.util
+import os
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import genesis
+
+LM, PLUGIN = sys.argv[1:]
+
+
+def doubled():
+    return genesis.build(forward=lambda g: {'y': g.input('x', 'f32', ['n', 2]) * 2.0}).session(threads=1)
+
+
+def has(module):
+    return importlib.util.find_spec(module) is not None
+
+
+class Sessions(unittest.TestCase):
+    def test_buffers_are_read_in_place(self):
+        session = doubled()
+        x = memoryview(array.array('f', [1, 2, 3, 4])).cast('B').cast('f', [2, 2])
+        self.assertEqual(session.run(x=x)['y'].tolist(), [2, 4, 6, 8])
+        x[0, 0] = 5
+        y = session.run(x=x)['y']
+        self.assertEqual((y.tolist()[0], y.shape, y.dtype), (10, (2, 2), 'f32'))
+
+    def test_errors_say_where(self):
+        with self.assertRaises(genesis.GenesisError) as caught:
+            doubled().run(x=array.array('f', [1]))
+        self.assertEqual((caught.exception.entry, caught.exception.input), ('forward', 'x'))
+        with self.assertRaisesRegex(TypeError, 'expected an array'):
+            doubled().run(x=object())
+        with self.assertRaisesRegex(genesis.GenesisError, "'/nowhere"):
+            genesis.load('/nowhere.genesis')
+
+    @unittest.skipUnless(has('numpy'), 'numpy is not installed')
+    def test_arrays_of_numpy_share_memory(self):
+        import numpy
+        session, x = doubled(), numpy.ones((3, 2), 'float32')
+        y = session.run(x=x)['y']
+        numpy.testing.assert_array_equal(numpy.asarray(y), 2 * x)
+        self.assertIs(numpy.shares_memory(y.numpy(), y.numpy()), True)
+        numpy.testing.assert_array_equal(session.run(x=numpy.arange(6, dtype='float32').reshape(2, 3).T)['y'].numpy()[:, 1], [6, 8, 10])
+
+    @unittest.skipUnless(has('torch'), 'torch is not installed')
+    def test_tensors_of_torch(self):
+        import torch
+        module = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+        x = torch.randn(4, 2)
+        model = genesis.from_torch(module, x)
+        entry, = model.entries
+        name = model.entries[entry]['inputs'][0]['name']
+        y, = model.session().run(entry, **{name: x}).values()
+        torch.testing.assert_close(torch.from_dlpack(y), module(x).detach())
+
+    def test_training_and_files(self):
+        def loss(g):
+            x = g.input('x', 'f32', ['n'])
+            error = x * g.parameter('w', 0.0) - 3.0
+            return {'loss': (error * error).mean()}
+        session = genesis.build(loss=loss).add_training('sgd,lr=0.1').session()
+        for _ in range(60):
+            session.run('train_step', x=array.array('f', [1, 1]))
+        self.assertAlmostEqual(float(session.state('w')), 3, places=3)
+        with tempfile.TemporaryDirectory() as folder:
+            session.save(os.path.join(folder, 'm.genesis'))
+            model = genesis.load(os.path.join(folder, 'm.genesis'))
+            self.assertIn('train_step', model.entries)
+
+    def test_a_call_costs_little(self):
+        session, x = doubled(), memoryview(array.array('f', [1, 2])).cast('B').cast('f', [1, 2])
+        best = 1.0
+        for _ in range(200):
+            begin = time.perf_counter()
+            session.run(x=x)
+            best = min(best, time.perf_counter() - begin)
+        self.assertLess(best, 200e-6)
+
+    def test_ops_have_names_and_docs(self):
+        self.assertIn('softmax', dir(genesis.ops))
+        self.assertIn('axis', genesis.ops.softmax.__doc__)
+        self.assertIn('def softmax(*inputs', genesis.ops.stub())
+        compile(genesis.ops.stub(), 'ops.pyi', 'exec')
+
+
+class Texts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.lm = genesis.LM(LM, threads=1)
+
+    def test_pieces_make_the_text(self):
+        pieces = []
+        reply = self.lm.generate('In the', on_text=pieces.append, max_tokens=8, temperature=0, ignore_eos=True)
+        self.assertEqual((''.join(pieces), reply.tokens), (reply, 8))
+        self.assertEqual(''.join(self.lm.stream('In the', max_tokens=8, temperature=0, ignore_eos=True)), reply)
+
+    def test_chat_and_tokens(self):
+        self.assertIn('<|im_start|>user', self.lm.render('Hello'))
+        self.assertIsInstance(self.lm.chat([{'role': 'user', 'content': 'Hello'}], max_tokens=4), genesis.Reply)
+        self.assertEqual(self.lm.decode(self.lm.encode('Hello')), 'Hello')
+
+    def test_a_raised_exception_ends_the_text(self):
+        def interrupt(piece):
+            raise KeyboardInterrupt
+        with self.assertRaises(KeyboardInterrupt):
+            self.lm.generate('In the', on_text=interrupt, max_tokens=200, ignore_eos=True)
+        for _ in self.lm.stream('In the', max_tokens=200, ignore_eos=True):
+            break  # ends the thread, too
+        self.assertEqual([t.name for t in threading.enumerate() if t is not threading.main_thread()], [])
+
+    def test_errors_name_settings(self):
+        with self.assertRaisesRegex(genesis.GenesisError, "there is no setting 'heat'"):
+            self.lm.generate('a', heat=1)
+        with self.assertRaisesRegex(genesis.GenesisError, 'top_p'):
+            self.lm.generate('a', top_p=7)
+
+
+class Plugins(unittest.TestCase):
+    """An op of a plugin has a gradient, is computed in bf16, and is saved; a file says which op it lacks."""
+
+    def test_an_op_of_a_plugin(self):
+        with self.assertRaisesRegex(genesis.GenesisError, "no op 'cube'"):
+            genesis.build(forward=lambda g: {'y': g.cube(g.input('x', 'f32', ['n']))})
+        genesis.load_plugin(PLUGIN)
+        genesis.load_plugin(PLUGIN)
+
+        def loss(g):
+            return {'loss': (g.input('x', 'f32', ['n']) * g.parameter('w', 2.0)).cube(scale=0.5).mean()}
+        for options in ('sgd,lr=0.01', 'sgd,lr=0.01,precision=bf16'):
+            session = genesis.build(loss=loss).add_training(options).session()
+            outputs = session.run('train_step', x=array.array('f', [1]))
+            self.assertAlmostEqual(float(outputs['loss']), 4, places=2)
+            self.assertAlmostEqual(float(session.state('w')), 2 - 0.01 * 6, places=3)  # the gradient is 3/2 w^2
+        session.save(LM + '.cube.genesis')
+        with self.assertRaisesRegex(genesis.GenesisError, 'is no plugin|cannot be opened'):
+            genesis.load_plugin('/etc/passwd')
+
+
+unittest.main(argv=sys.argv[:1])
