@@ -5,9 +5,9 @@
 #include "backends/cuda/device/activate.h"
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/packs.h"
+#include "backends/cuda/device/plain_tile.h"
 #include "backends/cuda/device/swiglu_formula.h"
 #include "backends/cuda/gemm/gemm_plain.h"
-#include "backends/cuda/gemm/plain_tile.h"
 
 namespace genesis::cuda {
 namespace {

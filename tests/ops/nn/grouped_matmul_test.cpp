@@ -77,9 +77,14 @@ TEST(GroupedMatmul, Large) {
 }
 
 // Sizes that tensor cores take: tiles of 128 rows and 256 columns in bf16, groups that end within a tile, half a tile or a slice of
-// 64 rows, rows of no group, and more rows than a product of few rows has.
+// 64 rows, rows of no group, and more rows than a product of few rows has; short and long sums.
 TEST(GroupedMatmul, TilesOfTensorCores) {
   for (const bool transposed : {true, false}) {
+    OpCase sums =
+        case_of(transposed ? "long_sums" : "long_sums_columns",
+                {.offsets = {1, 130, 258}, .rows = {259}, .n = 8, .k = 1032, .transposed = transposed});
+    sums.gradient = false;
+    check(with_terms(sums));
     OpCase tiles = case_of(
         transposed ? "tiles" : "tiles_columns",
         {.offsets = {2, 5, 5, 69, 197, 260}, .rows = {261}, .n = 264, .k = 72, .transposed = transposed});

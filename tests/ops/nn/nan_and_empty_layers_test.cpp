@@ -8,6 +8,7 @@
 #include "schema/ops/nn/cached_attention.h"
 #include "schema/ops/nn/convolution.h"
 #include "schema/ops/nn/dequantize.h"
+#include "schema/ops/nn/gated_delta.h"
 #include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"
@@ -31,6 +32,14 @@ using Unary = Value (*)(Value);
 const std::vector<EmptyCase> kNoRows = {{{{0, 3}}, {""}}},
                              kNoRowsOrColumns = {{{{0, 3}}, {""}}, {{{2, 0}}, {""}}},
                              kNoRowsOfTwo = {{{{0, 3}, {0, 3}}, {""}}};
+
+const std::vector<EmptyCase> kDeltaOfNothing = {
+    {{{1, 0, 1, 2}, {1, 0, 1, 2}, {1, 0, 1, 2}, {1, 0, 1}, {1, 0, 1}}, {""}},
+    {{{0, 2, 1, 2}, {0, 2, 1, 2}, {0, 2, 1, 2}, {0, 2, 1}, {0, 2, 1}}, {""}}};
+std::vector<CaseInput> delta_inputs() {
+  const CaseInput x = some_numbers({1, 2, 1, 2}), gate = some_numbers({1, 2, 1});
+  return {x, x, x, gate, gate};
+}
 
 CaseInput x23() { return some_numbers({2, 3}); }
 CaseInput at(std::vector<double> values) {
@@ -120,6 +129,16 @@ const Row kLayers[] = {
      [](const Inputs& x) { return Outputs{linear(x[0], x[1])}; },
      {"nnnn...."},
      {{{{0, 3}, {4, 3}}, {""}}, {{{2, 0}, {4, 0}}, {"00000000"}}, {{{2, 3}, {0, 3}}, {""}}}},
+    {"gated_delta",
+     delta_inputs(),
+     [](const Inputs& x) { return Outputs{gated_delta(x[0], x[1], x[2], x[3], x[4]).y}; },
+     {"nn.."},
+     kDeltaOfNothing},
+    {"gated_delta_grad",
+     delta_inputs(),
+     gradient_of([](const Inputs& x) { return gated_delta(x[0], x[1], x[2], x[3], x[4]).y; }),
+     {"nn.."},
+     kDeltaOfNothing},
     {"grouped_matmul",
      {x23(), some_numbers({2, 2, 3}), at({0, 1, 2})},
      [](const Inputs& x) { return Outputs{grouped_matmul(x[0], x[1], x[2])}; },

@@ -81,13 +81,21 @@ int64_t list_bytes(const KernelQuery& query) {
 template <class Problem>
 bool has_code() {
   return has_hopper_kernel(reinterpret_cast<const void*>(hopper::grouped_kernel<Problem>),
-                           hopper::kSharedBytes);
+                           hopper::GroupedMemory<Problem::kRing>::kBytes);
+}
+
+// Calls body(the type of the problem) for a product of these weights with sums of `depth` terms.
+template <class Body>
+auto with_rows(bool transposed, int64_t depth, const Body& body) {
+  if (depth >= hopper::kLongSum)
+    return transposed ? body(hopper::RowsOfGroups<false, 4>{}) : body(hopper::RowsOfGroups<true, 4>{});
+  return transposed ? body(hopper::RowsOfGroups<false, 3>{}) : body(hopper::RowsOfGroups<true, 3>{});
 }
 
 std::shared_ptr<const void> prepare_rows(const KernelQuery& query) {
   const bool transposed = from_attributes<ops::GroupedMatmul>(query.attributes).transpose_weights;
-  return std::make_shared<Prepared>(Prepared{transposed ? has_code<hopper::RowsOfGroups<false>>()
-                                                        : has_code<hopper::RowsOfGroups<true>>()});
+  return std::make_shared<Prepared>(
+      Prepared{with_rows(transposed, last_size(query.inputs[0]), []<class P>(P) { return has_code<P>(); })});
 }
 
 std::shared_ptr<const void> prepare_sums(const KernelQuery&) {
@@ -99,7 +107,8 @@ template <class Problem>
 void start_tiles(const KernelContext& c, const CUtensorMap& a, const CUtensorMap& b, const Problem& problem) {
   start_with_pdl(behind_own_kernel(c), hopper::grouped_kernel<Problem>,
                  static_cast<unsigned>(launch_of(c).multiprocessors), hopper::kGroupedThreads,
-                 hopper::kSharedBytes, a, b, problem, c.output().as<__nv_bfloat16>());
+                 hopper::GroupedMemory<Problem::kRing>::kBytes, a, b, problem,
+                 c.output().as<__nv_bfloat16>());
 }
 
 bool start_rows(const KernelContext& c) {
@@ -124,8 +133,11 @@ bool start_rows(const KernelContext& c) {
         launch_of(c).fault);
   const hopper::GroupSizes sizes{static_cast<int>(n), static_cast<int>(k),
                                  static_cast<int>(blocks_for(n, kTileColumns))};
-  if (transposed) start_tiles(c, a, b, hopper::RowsOfGroups<false>{sizes, {count, tiles}});
-  if (!transposed) start_tiles(c, a, b, hopper::RowsOfGroups<true>{sizes, {count, tiles}});
+  with_rows(transposed, k, [&](auto problem) {
+    problem.sizes = sizes;
+    problem.list = {count, tiles};
+    start_tiles(c, a, b, problem);
+  });
   return true;
 }
 

@@ -5,6 +5,7 @@
 // `Problem` is a type with
 //
 //   kSumsRowsOfA, kRowsOfB   how the operands are stored (see multiply_wide())
+//   kRing                    stages of the ring, three or four
 //   kRagged                  the depth of a tile may end within a slice, whose rest belongs to another group
 //   count(), at(i)           the number of tiles, and tile i
 //   copy(...)                starts the copies of a slice of both operands, 64 deep
@@ -30,13 +31,30 @@ struct RowTiles {
 
 constexpr int kGroupedThreads = 384, kWriters = 3;
 
+constexpr int kHalfBytes = kTileBytes / 2;
+
+// The shared memory of a block: the stages of the ring, then the finished tile, whose halves lie behind each other or, with four
+// stages, take turns in one place. Long sums gain more from the fourth stage, which hides the latency of the L2 cache; with short
+// ones tiles are finished so often that the halves would wait for each other.
+template <int kRing>
+struct GroupedMemory {
+  static constexpr bool kInTurns = kRing > kStages;
+  static constexpr size_t kBytes = kAlignment + kRing * kStageBytes + (kInTurns ? kHalfBytes : kTileBytes);
+
+  __device__ static uint32_t half_tile(uint32_t ring, int half) {
+    return ring + kRing * kStageBytes + (kInTurns ? 0 : half * kHalfBytes);
+  }
+};
+constexpr int64_t kLongSum = 1024;
+
 struct GroupSizes {
   int columns = 0, depth = 0, column_tiles = 0;
 };
 
 // y = x weights[g]^T, or x weights[g] with `kRows`: the weights of a group are [depth, columns].
-template <bool kRows>
+template <bool kRows, int kStagesOfRing>
 struct RowsOfGroups {
+  static constexpr int kRing = kStagesOfRing;
   static constexpr bool kSumsRowsOfA = false, kRowsOfB = kRows, kRagged = false;
   GroupSizes sizes;
   RowTiles list;
@@ -64,6 +82,7 @@ struct RowsOfGroups {
 
 // y[g] = a^T b over the rows of each group: [groups, lines, columns].
 struct SumsOfGroups {
+  static constexpr int kRing = 3;
   static constexpr bool kSumsRowsOfA = true, kRowsOfB = true, kRagged = true;
   GroupSizes sizes;  // depth: of no use
   const int64_t* offsets = nullptr;
@@ -93,11 +112,30 @@ struct SumsOfGroups {
 
 #ifdef GENESIS_HOPPER
 
+template <int kRing>
+struct GroupBarriers {
+  uint64_t filled[kRing], free[kRing];  // the ring's stages
+  uint64_t finished[2], taken[2];       // halves of the tile
+};
+
+template <int kRing>
+__device__ __forceinline__ void init(GroupBarriers<kRing>& barriers) {
+  for (int i = 0; i < kRing; ++i) {
+    init_barrier(&barriers.filled[i], 1);
+    init_barrier(&barriers.free[i], 8);  // consumer warps
+  }
+  for (int i = 0; i < 2; ++i) {
+    init_barrier(&barriers.finished[i], 4);
+    init_barrier(&barriers.taken[i], kWriters);
+  }
+  let_copies_see_barriers();
+}
+
 // Runs in one thread.
 template <class Problem>
 __device__ void fill_ring(const Problem& problem, const CUtensorMap* a, const CUtensorMap* b, uint32_t ring,
-                          Barriers& barriers) {
-  RingStage<kStages> stage{0, 1};
+                          GroupBarriers<Problem::kRing>& barriers) {
+  RingStage<Problem::kRing> stage{0, 1};
   for (int i = blockIdx.x, count = problem.count(); i < count; i += gridDim.x) {
     const GroupTile tile = problem.at(i);
     for (int depth = 0; depth < tile.depth; depth += kDepth) {
@@ -145,13 +183,27 @@ __device__ __forceinline__ void multiply_group_slice(float (&d)[128], uint32_t a
   wgmma_commit_group();
 }
 
+// Stores a warpgroup's half of a tile, rounded, to shared memory: four chunks of 64 columns, 64 rows of 128 bytes each.
+__device__ __forceinline__ void put_half(uint32_t to, const float (&d)[128]) {
+  const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;
+#pragma unroll
+  for (int at = 0; at < 128; at += 8) {
+    const uint32_t blocks[4] = {
+        pair_of<__nv_bfloat16>(d[at], d[at + 1]), pair_of<__nv_bfloat16>(d[at + 2], d[at + 3]),
+        pair_of<__nv_bfloat16>(d[at + 4], d[at + 5]), pair_of<__nv_bfloat16>(d[at + 6], d[at + 7])};
+    stmatrix(to + at / 32 * (kChunkBytes / 2) + swizzle_128(row, at % 32 / 4 + lane / 16), blocks);
+  }
+}
+
 // Runs in a warpgroup; `half` is 0 or 1. A half without rows only keeps step with the other one.
 template <class Problem>
 __device__ __forceinline__ void multiply_group_tiles(const Problem& problem, int half, uint32_t ring,
-                                                     uint32_t tile_memory, Barriers& barriers) {
+                                                     GroupBarriers<Problem::kRing>& barriers) {
   float d[128];
-  RingStage<kStages> stage;
-  uint32_t parity = 1;
+  RingStage<Problem::kRing> stage;
+  using Memory = GroupedMemory<Problem::kRing>;
+  // In turns, the first half waits for the second one of the tile before.
+  uint32_t parity = Memory::kInTurns ? 1 - half : 1;
   for (int i = blockIdx.x, count = problem.count(); i < count; i += gridDim.x) {
     const GroupTile tile = problem.at(i);
     const bool has_rows = tile.row + half * 64 < tile.end;
@@ -175,8 +227,8 @@ __device__ __forceinline__ void multiply_group_tiles(const Problem& problem, int
     if (Problem::kRagged && tile.depth == 0)
 #pragma unroll
       for (float& sum : d) sum = 0;
-    wait_for_phase(&barriers.taken[half], parity);
-    if (has_rows) put_down(tile_memory, half, d);
+    wait_for_phase(&barriers.taken[Memory::kInTurns ? 1 - half : half], parity);
+    if (has_rows) put_half(Memory::half_tile(ring, half), d);
     arrive_as_warp(barriers.finished[half]);
     parity ^= 1;
   }
@@ -185,7 +237,7 @@ __device__ __forceinline__ void multiply_group_tiles(const Problem& problem, int
 // Writes finished tiles to memory. Runs in warp `warp`, 0 to 2, which takes each third row.
 template <class Problem>
 __device__ __forceinline__ void write_group_tiles(const Problem& problem, int warp, __nv_bfloat16* y,
-                                                  uint32_t tile_memory, Barriers& barriers) {
+                                                  uint32_t ring, GroupBarriers<Problem::kRing>& barriers) {
   const int lane = threadIdx.x % 32;
   uint32_t parity = 0;
   for (int i = blockIdx.x, count = problem.count(); i < count; i += gridDim.x) {
@@ -195,12 +247,13 @@ __device__ __forceinline__ void write_group_tiles(const Problem& problem, int wa
     const int rows = column < columns ? min(tile.end - tile.row, kTileRows) : 0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
+      const uint32_t half_tile = GroupedMemory<Problem::kRing>::half_tile(ring, half);
       wait_for_phase(&barriers.finished[half], parity);
 #pragma unroll 5
       for (int row = half * 64 + warp; row < half * 64 + 64; row += kWriters)
         if (row < rows)
           *reinterpret_cast<uint4*>(to + int64_t{row} * columns) =
-              read_pack(tile_memory + lane / 8 * kChunkBytes + swizzle_128(row, lane % 8));
+              read_pack(half_tile + lane / 8 * (kChunkBytes / 2) + swizzle_128(row % 64, lane % 8));
       arrive_as_warp(barriers.taken[half]);
     }
     parity ^= 1;
@@ -215,20 +268,19 @@ __global__ __launch_bounds__(kGroupedThreads, 1) void grouped_kernel(const __gri
                                                                      Problem problem, __nv_bfloat16* y) {
 #ifdef GENESIS_HOPPER
   extern __shared__ uint8_t memory[];
-  __shared__ Barriers barriers;
-  const uint32_t ring = (shared_address(memory) + kAlignment - 1) / kAlignment * kAlignment,
-                 tile = ring + kStages * kStageBytes;
-  if (threadIdx.x == 0) init(barriers, kWriters);
+  __shared__ GroupBarriers<Problem::kRing> barriers;
+  const uint32_t ring = (shared_address(memory) + kAlignment - 1) / kAlignment * kAlignment;
+  if (threadIdx.x == 0) init(barriers);
   __syncthreads();
   begin_in_order();
   const int warp = threadIdx.x / 32, group = warp / 4;
   if (group > 0) {
     setmaxnreg_inc<208>();
-    multiply_group_tiles(problem, group - 1, ring, tile, barriers);
+    multiply_group_tiles(problem, group - 1, ring, barriers);
   } else {
     setmaxnreg_dec<88>();
     if (threadIdx.x == 0) fill_ring(problem, &a, &b, ring, barriers);
-    if (warp > 0) write_group_tiles(problem, warp - 1, y, tile, barriers);
+    if (warp > 0) write_group_tiles(problem, warp - 1, y, ring, barriers);
   }
 #endif
 }

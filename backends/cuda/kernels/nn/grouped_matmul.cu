@@ -8,10 +8,10 @@
 #include "backends/cuda/device/byte_product.h"
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/packs.h"
+#include "backends/cuda/device/plain_tile.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/row_groups.h"
 #include "backends/cuda/device/warp_scan.h"
-#include "backends/cuda/gemm/plain_tile.h"
 #include "backends/cuda/product_implementations.h"
 
 namespace genesis::cuda {

@@ -1,0 +1,206 @@
+// gated_delta and its gradient on the CPU: a task computes one head of one batch entry, token by token.
+#include "schema/ops/nn/gated_delta.h"
+
+#include <cstring>
+
+#include "backends/common/delta_shape.h"
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/parallel/parallel.h"
+
+namespace genesis::cpu {
+namespace {
+
+// What a head has at a token.
+template <class T>
+struct Token {
+  const T *q, *k, *v;
+  T decay, beta;
+};
+
+template <class T>
+Token<T> token_of(const KernelContext& c, const DeltaShape& s, int64_t at) {
+  return {c.input(0).as<const T>() + at * s.keys, c.input(1).as<const T>() + at * s.keys,
+          c.input(2).as<const T>() + at * s.values, c.input(3).as<const T>()[at],
+          c.input(4).as<const T>()[at]};
+}
+
+// Sets sums[j] = the product of x [keys] with column j of a state.
+template <class T>
+void times_state(const DeltaShape& s, const T* x, const T* state, T* sums) {
+  std::fill(sums, sums + s.values, T(0));
+  for (int64_t i = 0; i < s.keys; ++i)
+    for (int64_t j = 0; j < s.values; ++j) sums[j] += x[i] * state[i * s.values + j];
+}
+
+// Computes u and the state after the token; `from` and `to` may be the same memory. A decay of 0 forgets values that are not finite,
+// too.
+template <class T>
+void advance(const DeltaShape& s, const Token<T>& x, const T* from, T* to, T* u) {
+  if (x.decay == 0)
+    std::fill(to, to + s.state(), T(0));
+  else
+    for (int64_t i = 0; i < s.state(); ++i) to[i] = x.decay * from[i];
+  times_state(s, x.k, to, u);
+  for (int64_t j = 0; j < s.values; ++j) u[j] = x.beta * (x.v[j] - u[j]);
+  for (int64_t i = 0; i < s.keys; ++i)
+    for (int64_t j = 0; j < s.values; ++j) to[i * s.values + j] += x.k[i] * u[j];
+}
+
+template <class T>
+void begin(const DeltaShape& s, const T* state, int64_t head, T* to) {
+  if (state)
+    std::copy_n(state + head * s.state(), s.state(), to);
+  else
+    std::fill(to, to + s.state(), T(0));
+}
+
+// Returns the last token of a head that is no padding; -1 if there is none.
+template <class T>
+int64_t last_token(const KernelContext& c, const DeltaShape& s, int64_t head) {
+  int64_t t = s.time - 1;
+  for (; t >= 0; --t) {
+    const int64_t at = s.token(head / s.heads, t, head % s.heads);
+    if (c.input(3).as<const T>()[at] != 1 || c.input(4).as<const T>()[at] != 0) break;
+  }
+  return t;
+}
+
+template <class T>
+void run_forward(const KernelContext& c) {
+  const DeltaShape s = DeltaShape::of(c.input(0), c.input(2));
+  const T* initial = c.num_inputs() > 5 ? c.input(5).as<const T>() : nullptr;
+  parallel_chunks(s.batch * s.heads, [&](int64_t head) {
+    T* u = reinterpret_cast<T*>(c.scratch) + head * s.values;
+    T *before = c.output(1).as<T>() + head * s.state(), *state = c.output(2).as<T>() + head * s.state();
+    begin(s, initial, head, state);
+    const int64_t last = last_token<T>(c, s, head);
+    if (last < 0) std::copy_n(state, s.state(), before);
+    for (int64_t t = 0; t < s.time; ++t) {
+      if (t == last) std::copy_n(state, s.state(), before);
+      const int64_t at = s.token(head / s.heads, t, head % s.heads);
+      const Token<T> x = token_of<T>(c, s, at);
+      advance(s, x, state, state, u);
+      times_state(s, x.q, state, c.output(0).as<T>() + at * s.values);
+    }
+  });
+}
+
+// The gradient of one head.
+template <class T>
+struct Backward {
+  const KernelContext& c;
+  DeltaShape s;
+  int64_t head;
+  T *starts, *states, *gradient, *u, *du;  // scratch memory
+
+  Backward(const KernelContext& context, const DeltaShape& shape, int64_t number)
+      : c(context), s(shape), head(number) {
+    starts = reinterpret_cast<T*>(c.scratch) + head * s.gradient_scratch();
+    states = starts + s.chunks() * s.state();
+    gradient = states + s.chunk() * s.state();
+    u = gradient + s.state();
+    du = u + s.values;
+  }
+
+  int64_t token(int64_t t) const { return s.token(head / s.heads, t, head % s.heads); }
+
+  void run() {
+    keep_starts();
+    std::fill(gradient, gradient + s.state(), T(0));
+    for (int64_t first = (s.chunks() - 1) * s.chunk(); first >= 0; first -= s.chunk()) {
+      const int64_t end = std::min(first + s.chunk(), s.time);
+      const T* from = starts + first / s.chunk() * s.state();
+      for (int64_t t = first; t < end; ++t) {
+        T* to = states + (t - first) * s.state();
+        advance(s, token_of<T>(c, s, token(t)), from, to, u);
+        from = to;
+      }
+      for (int64_t t = end - 1; t >= first; --t)
+        retreat(t, t == first ? starts + first / s.chunk() * s.state() : states + (t - first - 1) * s.state(),
+                states + (t - first) * s.state());
+    }
+    std::copy_n(gradient, s.state(), c.output(5).as<T>() + head * s.state());
+  }
+
+  // Stores the state before each chunk.
+  void keep_starts() {
+    begin(s, c.input(5).as<const T>(), head, gradient);
+    for (int64_t t = 0; t < s.time; ++t) {
+      if (t % s.chunk() == 0) std::copy_n(gradient, s.state(), starts + t / s.chunk() * s.state());
+      advance(s, token_of<T>(c, s, token(t)), gradient, gradient, u);
+    }
+  }
+
+  // Computes the gradients of token t from that of the state after it, and replaces this one by that of the state before.
+  void retreat(int64_t t, const T* before, const T* after) {
+    const int64_t at = token(t);
+    const Token<T> x = token_of<T>(c, s, at);
+    const T* dy = c.input(6).as<const T>() + at * s.values;
+    T *dq = c.output(0).as<T>() + at * s.keys, *dk = c.output(1).as<T>() + at * s.keys,
+      *dv = c.output(2).as<T>() + at * s.values;
+    for (int64_t i = 0; i < s.keys; ++i) {
+      T sum = 0;
+      for (int64_t j = 0; j < s.values; ++j) {
+        sum += after[i * s.values + j] * dy[j];
+        gradient[i * s.values + j] += x.q[i] * dy[j];
+      }
+      dq[i] = sum;
+    }
+    times_state(s, x.k, gradient, du);  // of u, then of beta (v - k S)
+    times_state(s, x.k, before, u);     // k S, but for the decay
+    T dbeta = 0, ddecay = 0;
+    for (int64_t j = 0; j < s.values; ++j) {
+      const T miss = x.v[j] - (x.decay == 0 ? T(0) : x.decay * u[j]);
+      dbeta += du[j] * miss;
+      u[j] = x.beta * miss;
+      dv[j] = x.beta * du[j];
+    }
+    for (int64_t i = 0; i < s.keys; ++i) {
+      T sum = 0;
+      for (int64_t j = 0; j < s.values; ++j) {
+        T& g = gradient[i * s.values + j];
+        const T old = before[i * s.values + j], kept = x.decay == 0 ? T(0) : x.decay * old;
+        sum += g * u[j] - kept * dv[j];
+        g -= x.k[i] * dv[j];
+        ddecay += g * old;
+        g *= x.decay;
+      }
+      dk[i] = sum;
+    }
+    c.output(3).as<T>()[at] = ddecay;
+    c.output(4).as<T>()[at] = dbeta;
+  }
+};
+
+template <class T>
+void run_backward(const KernelContext& c) {
+  const DeltaShape s = DeltaShape::of(c.input(0), c.input(2));
+  parallel_chunks(s.batch * s.heads, [&](int64_t head) { Backward<T>(c, s, head).run(); });
+}
+
+void run(const KernelContext& c) {
+  c.output().dtype == DType::f64 ? run_forward<double>(c) : run_forward<float>(c);
+}
+void run_gradient(const KernelContext& c) {
+  c.output().dtype == DType::f64 ? run_backward<double>(c) : run_backward<float>(c);
+}
+
+int64_t forward_scratch(const KernelQuery& query) {
+  const DeltaShape s = DeltaShape::of(query.inputs[0], query.inputs[2]);
+  return s.batch * s.heads * s.values * static_cast<int64_t>(size_of(query.inputs[0].dtype));
+}
+
+int64_t backward_scratch(const KernelQuery& query) {
+  const DeltaShape s = DeltaShape::of(query.inputs[0], query.inputs[2]);
+  return s.batch * s.heads * s.gradient_scratch() * static_cast<int64_t>(size_of(query.inputs[0].dtype));
+}
+
+constexpr OpKernel kKernels[] = {
+    {"gated_delta", {.name = "tokens", .run = run, .scratch_bytes = forward_scratch}},
+    {"gated_delta_grad", {.name = "tokens", .run = run_gradient, .scratch_bytes = backward_scratch}}};
+
+}  // namespace
+
+std::span<const OpKernel> gated_delta_kernels() { return kKernels; }
+
+}  // namespace genesis::cpu

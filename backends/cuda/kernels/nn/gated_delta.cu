@@ -1,0 +1,296 @@
+// gated_delta and its gradient. Columns of a state do not depend on each other: in the forward kernel a warp keeps some of them in
+// registers for all tokens. The gradient is computed as on the CPU, a block per head, with the states in scratch memory.
+#include "schema/ops/nn/gated_delta.h"
+
+#include "backends/common/delta_shape.h"
+#include "backends/cuda/device/number.h"
+#include "backends/cuda/device/reduce.h"
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/runtime/launch.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kColumns = 2, kWarps = 4, kBlock = 256;
+constexpr int64_t kMaxKeys = 256;
+
+// Operands and results of a node. `heads` counts those of all batch entries; the sizes are those of DeltaShape.
+template <class T>
+struct Delta {
+  int64_t time, heads_of_entry, heads, keys, values;
+  const T *q, *k, *v, *decay, *beta, *state;
+
+  __device__ int64_t token(int64_t head, int64_t t) const {
+    return (head / heads_of_entry * time + t) * heads_of_entry + head % heads_of_entry;
+  }
+};
+
+template <class T>
+Delta<T> delta_of(const KernelContext& c) {
+  const DeltaShape s = DeltaShape::of(c.input(0), c.input(2));
+  return {s.time,
+          s.heads,
+          s.batch * s.heads,
+          s.keys,
+          s.values,
+          c.input(0).as<const T>(),
+          c.input(1).as<const T>(),
+          c.input(2).as<const T>(),
+          c.input(3).as<const T>(),
+          c.input(4).as<const T>(),
+          c.num_inputs() > 5 ? c.input(5).as<const T>() : nullptr};
+}
+
+// Columns of one head's state in a warp: lane l has rows l, l + 32, ... of each.
+template <class T, int kRows>
+struct Columns {
+  T at[kColumns][kRows];
+
+  template <class F>
+  __device__ void each(const Delta<T>& d, int64_t head, int64_t column, const F& f) {
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c)
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        const int64_t row = lane + r * kLanes;
+        if (row < d.keys && column + c < d.values)
+          f(at[c][r], (head * d.keys + row) * d.values + column + c);
+        else
+          at[c][r] = 0;
+      }
+  }
+  __device__ void store(const Delta<T>& d, int64_t head, int64_t column, T* to) {
+    each(d, head, column, [&](T& x, int64_t i) { to[i] = x; });
+  }
+};
+
+// Returns the last token of a head that is no padding; -1 if there is none.
+template <class T>
+__device__ int64_t last_token(const Delta<T>& d, int64_t head) {
+  int64_t t = d.time - 1;
+  while (t >= 0 && d.decay[d.token(head, t)] == 1 && d.beta[d.token(head, t)] == 0) --t;
+  return t;
+}
+
+template <class T, int kRows>
+__global__ void __launch_bounds__(kWarps* kLanes) forward(Delta<T> d, T* y, T* before, T* after) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes;
+  const int64_t across = (d.values + kWarps * kColumns - 1) / (kWarps * kColumns);
+  const int64_t head = blockIdx.x / across, column = (blockIdx.x % across * kWarps + warp) * kColumns;
+  if (column >= d.values) return;
+  Columns<T, kRows> s;
+  s.each(d, head, column, [&](T& x, int64_t i) { x = d.state ? d.state[i] : T(0); });
+  const int64_t last = last_token(d, head);
+  if (last < 0) s.store(d, head, column, before);
+  for (int64_t t = 0; t < d.time; ++t) {
+    if (t == last) s.store(d, head, column, before);
+    const int64_t token = d.token(head, t);
+    const T decay = d.decay[token], beta = d.beta[token];
+    T k[kRows], q[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t row = lane + r * kLanes;
+      k[r] = row < d.keys ? d.k[token * d.keys + row] : T(0);
+      q[r] = row < d.keys ? d.q[token * d.keys + row] : T(0);
+    }
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      T seen = 0, result = 0;
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        s.at[c][r] = decay == 0 ? T(0) : decay * s.at[c][r];
+        seen += k[r] * s.at[c][r];
+      }
+      const bool is_there = column + c < d.values;
+      const T u = beta * ((is_there ? d.v[token * d.values + column + c] : T(0)) - warp_sum(seen));
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        s.at[c][r] += k[r] * u;
+        result += q[r] * s.at[c][r];
+      }
+      result = warp_sum(result);
+      if (lane == 0 && is_there) y[token * d.values + column + c] = result;
+    }
+  }
+  s.store(d, head, column, after);
+}
+
+// Where the gradient of a node goes, and the scratch memory of a head (DeltaShape::gradient_scratch()).
+template <class T>
+struct Gradients {
+  const T* dy;
+  T *q, *k, *v, *decay, *beta, *state;
+  T* scratch;
+  int64_t scratch_of_head, chunk, chunks;
+};
+
+// One head's gradient; a block calls every function.
+template <class T>
+struct Backward {
+  const Delta<T>& d;
+  const Gradients<T>& g;
+  int64_t head, size;
+  T *starts, *states, *gradient, *u, *du;
+
+  __device__ Backward(const Delta<T>& delta, const Gradients<T>& gradients, int64_t number)
+      : d(delta), g(gradients), head(number), size(delta.keys * delta.values) {
+    starts = g.scratch + head * g.scratch_of_head;
+    states = starts + g.chunks * size;
+    gradient = states + g.chunk * size;
+    u = gradient + size;
+    du = u + d.values;
+  }
+
+  template <class F>
+  __device__ void each(int64_t count, const F& f) {
+    for (int64_t i = threadIdx.x; i < count; i += kBlock) f(i);
+    __syncthreads();
+  }
+  __device__ T times_column(const T* x, const T* state, int64_t column) const {
+    T sum = 0;
+    for (int64_t i = 0; i < d.keys; ++i) sum += x[i] * state[i * d.values + column];
+    return sum;
+  }
+
+  __device__ void advance(int64_t t, const T* from, T* to) {
+    const int64_t token = d.token(head, t);
+    const T decay = d.decay[token];
+    each(size, [&](int64_t i) { to[i] = decay == 0 ? T(0) : decay * from[i]; });
+    each(d.values, [&](int64_t j) {
+      u[j] = d.beta[token] * (d.v[token * d.values + j] - times_column(d.k + token * d.keys, to, j));
+    });
+    each(size, [&](int64_t i) { to[i] += d.k[token * d.keys + i / d.values] * u[i % d.values]; });
+  }
+
+  __device__ void run() {
+    each(size, [&](int64_t i) { gradient[i] = d.state[head * size + i]; });
+    for (int64_t t = 0; t < d.time; ++t) {
+      if (t % g.chunk == 0) each(size, [&](int64_t i) { starts[t / g.chunk * size + i] = gradient[i]; });
+      advance(t, gradient, gradient);
+    }
+    each(size, [&](int64_t i) { gradient[i] = 0; });
+    for (int64_t first = (g.chunks - 1) * g.chunk; first >= 0; first -= g.chunk) {
+      const int64_t end = min(first + g.chunk, d.time);
+      const T* start = starts + first / g.chunk * size;
+      for (int64_t t = first; t < end; ++t)
+        advance(t, t == first ? start : states + (t - first - 1) * size, states + (t - first) * size);
+      for (int64_t t = end - 1; t >= first; --t)
+        retreat(t, t == first ? start : states + (t - first - 1) * size, states + (t - first) * size);
+    }
+    each(size, [&](int64_t i) { g.state[head * size + i] = gradient[i]; });
+  }
+
+  // Calls row(i, lane) for each row of a state, in a warp.
+  template <class F>
+  __device__ void each_row(const F& row) {
+    for (int64_t i = threadIdx.x / kLanes; i < d.keys; i += kBlock / kLanes)
+      row(i, static_cast<int64_t>(threadIdx.x % kLanes));
+    __syncthreads();
+  }
+
+  __device__ void retreat(int64_t t, const T* before, const T* after) {
+    const int64_t token = d.token(head, t), keys = token * d.keys, values = token * d.values;
+    const T decay = d.decay[token], beta = d.beta[token];
+    each_row([&](int64_t i, int64_t lane) {
+      T sum = 0;
+      for (int64_t j = lane; j < d.values; j += kLanes) {
+        sum += after[i * d.values + j] * g.dy[values + j];
+        gradient[i * d.values + j] += d.q[keys + i] * g.dy[values + j];
+      }
+      sum = warp_sum(sum);
+      if (lane == 0) g.q[keys + i] = sum;
+    });
+    each(d.values, [&](int64_t j) {
+      const T seen = decay == 0 ? T(0) : decay * times_column(d.k + keys, before, j);
+      du[j] = times_column(d.k + keys, gradient, j);
+      u[j] = d.v[values + j] - seen;
+      g.v[values + j] = beta * du[j];
+    });
+    if (threadIdx.x < kLanes) {
+      T sum = 0;
+      for (int64_t j = threadIdx.x; j < d.values; j += kLanes) sum += du[j] * u[j];
+      sum = warp_sum(sum);
+      if (threadIdx.x == 0) g.beta[token] = sum;
+    }
+    each_row([&](int64_t i, int64_t lane) {
+      T sum = 0;
+      for (int64_t j = lane; j < d.values; j += kLanes) {
+        const T kept = decay == 0 ? T(0) : decay * before[i * d.values + j];
+        sum += gradient[i * d.values + j] * beta * u[j] - kept * g.v[values + j];
+      }
+      sum = warp_sum(sum);
+      if (lane == 0) g.k[keys + i] = sum;
+    });
+    finish_state(token, before);
+  }
+
+  // Takes the gradient of the state through the token, and sums that of the decay, row by row in one warp.
+  __device__ void finish_state(int64_t token, const T* before) {
+    each(size, [&](int64_t i) {
+      gradient[i] -= d.k[token * d.keys + i / d.values] * g.v[token * d.values + i % d.values];
+    });
+    if (threadIdx.x < kLanes) {
+      T sum = 0;
+      for (int64_t i = threadIdx.x; i < size; i += kLanes) sum += gradient[i] * before[i];
+      sum = warp_sum(sum);
+      if (threadIdx.x == 0) g.decay[token] = sum;
+    }
+    __syncthreads();
+    each(size, [&](int64_t i) { gradient[i] *= d.decay[token]; });
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(kBlock) backward(Delta<T> d, Gradients<T> g) {
+  Backward<T>(d, g, blockIdx.x).run();
+}
+
+template <class T>
+void start_forward(const KernelContext& c) {
+  const Delta<T> d = delta_of<T>(c);
+  const auto kernel = d.keys <= 32    ? forward<T, 1>
+                      : d.keys <= 64  ? forward<T, 2>
+                      : d.keys <= 128 ? forward<T, 4>
+                                      : forward<T, 8>;
+  start(c, kernel, d.heads * blocks_for(d.values, kWarps * kColumns), kWarps * kLanes, 0, d,
+        c.output(0).as<T>(), c.output(1).as<T>(), c.output(2).as<T>());
+}
+
+template <class T>
+void start_backward(const KernelContext& c) {
+  const DeltaShape s = DeltaShape::of(c.input(0), c.input(2));
+  const Gradients<T> g{
+      c.input(6).as<const T>(), c.output(0).as<T>(), c.output(1).as<T>(), c.output(2).as<T>(),
+      c.output(3).as<T>(),      c.output(4).as<T>(), c.output(5).as<T>(), reinterpret_cast<T*>(c.scratch),
+      s.gradient_scratch(),     s.chunk(),           s.chunks()};
+  start(c, backward<T>, s.batch * s.heads, kBlock, 0, delta_of<T>(c), g);
+}
+
+void run(const KernelContext& c) {
+  c.output().dtype == DType::f64 ? start_forward<double>(c) : start_forward<float>(c);
+}
+void run_gradient(const KernelContext& c) {
+  c.output().dtype == DType::f64 ? start_backward<double>(c) : start_backward<float>(c);
+}
+
+std::optional<std::string> decline(const KernelQuery& query) {
+  if (query.inputs[0].shape[3].value() > kMaxKeys)
+    return "keys of more than " + std::to_string(kMaxKeys) + " elements";
+  return std::nullopt;
+}
+
+int64_t scratch_bytes(const KernelQuery& query) {
+  const DeltaShape s = DeltaShape::of(query.inputs[0], query.inputs[2]);
+  return s.batch * s.heads * s.gradient_scratch() * static_cast<int64_t>(size_of(query.inputs[0].dtype));
+}
+
+constexpr OpKernel kKernels[] = {
+    {"gated_delta", {.name = "columns", .run = run, .can_run = decline}},
+    {"gated_delta_grad", {.name = "heads", .run = run_gradient, .scratch_bytes = scratch_bytes}}};
+
+}  // namespace
+
+std::span<const OpKernel> gated_delta_kernels() { return kKernels; }
+
+}  // namespace genesis::cuda
