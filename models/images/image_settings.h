@@ -12,8 +12,7 @@
 
 namespace genesis::images {
 
-// The metadata of a model.
-using Metadata = std::map<std::string, std::string>;
+using Metadata = std::map<std::string, std::string>;  // metadata of a model
 
 enum class Fit : uint8_t {
   kCrop,     // resize so that the shorter side is `resize`, then cut out the center

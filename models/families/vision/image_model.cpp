@@ -6,6 +6,7 @@
 #include "schema/ops/nn/loss.h"
 
 namespace genesis::models::vision {
+
 std::unique_ptr<Model> make_image_model(int64_t image_size, uint64_t seed,
                                         const images::ImageSettings& settings,
                                         const std::function<nn::Layer(const Scope&)>& make) {

@@ -50,8 +50,8 @@ def cases():
     picture = lambda size: (lambda: torch.randn(ROWS, 3, size, size))
     convnext = ConvNeXt([CNBlockConfig(16, 32, 2), CNBlockConfig(32, 64, 2), CNBlockConfig(64, None, 2)], layer_scale=0.1, num_classes=10)
     return [
-        ('resnet18', models.resnet18(num_classes=10), picture(64), classes, F.cross_entropy, 'cross_entropy', 0.001),
-        ('mobilenet_v3_small', models.mobilenet_v3_small(num_classes=10), picture(64), classes, F.cross_entropy, 'cross_entropy', 0.001),
+        ('resnet18', models.resnet18(num_classes=10), picture(64), classes, F.cross_entropy, 'cross_entropy', 0.0002),
+        ('mobilenet_v3_small', models.mobilenet_v3_small(num_classes=10, dropout=0), picture(64), classes, F.cross_entropy, 'cross_entropy', 0.0002),
         ('convnext', convnext, picture(64), classes, F.cross_entropy, 'cross_entropy', 0.005),
         ('vit', models.VisionTransformer(32, 8, 3, 4, 64, 128, num_classes=10), picture(32), classes, F.cross_entropy, 'cross_entropy', 0.005),
         ('unet', Unet(4, 10), picture(32), lambda: torch.randint(0, 10, (ROWS, 32, 32)), F.cross_entropy, 'cross_entropy', 0.005),
