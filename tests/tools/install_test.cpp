@@ -230,6 +230,23 @@ TEST_F(Install, AWheelBringsWhatItNeeds) {
   EXPECT_NE(read_text(path("site/genesis/ops.pyi")).find("def softmax("), std::string::npos);
 }
 
+// Returns a header and all that it includes, directly or not.
+std::set<std::string> headers_behind(const std::string& door,
+                                     const std::map<std::string, std::string>& texts) {
+  static const std::regex kInclude("#include <genesis/([^>]*)>");
+  std::set<std::string> found;
+  std::vector<std::string> waiting = {door};
+  while (!waiting.empty()) {
+    const std::string name = waiting.back();
+    waiting.pop_back();
+    if (!found.insert(name).second || !texts.contains(name)) continue;
+    const std::string& text = texts.at(name);
+    for (std::sregex_iterator it(text.begin(), text.end(), kInclude), end; it != end; ++it)
+      waiting.push_back((*it)[1]);
+  }
+  return found;
+}
+
 // <genesis/genesis.h> and what it includes are installed, with the headers of C and of plugins, and nothing else. There is one folder of headers, so no other library's
 // names can collide. Of other libraries the headers need only those that genesis.pc and the CMake file name.
 TEST_F(Install, HeadersAreThoseThatTheDoorIncludes) {
@@ -252,8 +269,8 @@ TEST_F(Install, HeadersAreThoseThatTheDoorIncludes) {
   std::set<std::string> installed;
   for (const auto& [file, text] : texts) installed.insert(file);
   EXPECT_EQ(installed, included);
-  EXPECT_LE(installed.size(), 130u) << "a program that includes <genesis/genesis.h> reads "
-                                    << installed.size() << " headers";
+  const size_t read = headers_behind("genesis.h", texts).size();
+  EXPECT_LE(read, 130u) << "a program that includes <genesis/genesis.h> reads " << read << " headers";
   RecordProperty("installed_headers", static_cast<int>(installed.size()));
   EXPECT_EQ(others, (std::set<std::string>{"fmt/core.h", "stddef.h", "stdint.h", "unistd.h"}))
       << "genesis.pc and genesis-config.cmake.in name fmt";
