@@ -119,8 +119,8 @@ TEST_F(ChatPages, TheChatOfReadmeAnswers) {
   }
 }
 
-const Words kFiveMinutes = {"Open a model", "Make it small", "Talk", "Serve", "Look inside"};
-const Words kChineseFiveMinutes = {"打开模型", "让它变小", "对话", "服务", "看看里面"};
+const Words kFiveMinutes = {"Talk at once", "Open a model", "Make it small", "Talk", "Serve", "Look inside"};
+const Words kChineseFiveMinutes = {"马上对话", "打开模型", "让它变小", "对话", "服务", "看看里面"};
 
 // The server only says what it would do; tests/tools/serve starts it.
 TEST_F(ChatPages, EveryCommandOfTheFirstFiveMinutesRuns) {
@@ -130,7 +130,7 @@ TEST_F(ChatPages, EveryCommandOfTheFirstFiveMinutesRuns) {
     const std::string command = without_comment(line);
     const bool is_chat = command.starts_with("genesis-run chat"),
                is_server = command.starts_with("genesis-run serve");
-    ASSERT_NO_FATAL_FAILURE(do_it((is_chat ? "echo Who? | " : "") + command +
+    ASSERT_NO_FATAL_FAILURE(do_it((is_chat ? "echo Who? | HF_HUB_OFFLINE=1 " : "") + command +
                                   (is_chat ? " --max-tokens 20" : "") + (is_server ? " --check" : "")));
   }
   expect_same_commands(lines, commands("docs/five-minutes.zh.md", kChineseFiveMinutes));
