@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 COLORS = {"schema": "#e8eef7", "builder": "#eaf5e9", "passes": "#eaf5e9", "backends": "#fdf1e0", "executor": "#f3e9f7",
-          "models": "#f9e9e9", "tools": "#eeeeee"}
+          "models": "#f9e9e9", "bindings": "#e9f7f5", "tools": "#eeeeee"}
 
 
 def table(name, text):
