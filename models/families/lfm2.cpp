@@ -51,11 +51,13 @@ json all_attending(const json& layers) {
   return std::vector<std::string>(static_cast<size_t>(count), kAttentionLayer);
 }
 
-// Lists all layers, since no list means that all have attention.
-void normalize_layers(json& settings) {
-  json& types = settings["layer_types"];
-  if (types.empty()) types = all_attending(settings.at("num_hidden_layers"));
+// No list means the same as one of layers that all have attention.
+json shortest_list(const json& types) {
+  const auto attends = [](const json& type) { return type == kAttentionLayer; };
+  return types.is_array() && std::ranges::all_of(types, attends) ? json::array() : types;
 }
+
+void normalize_layers(json& settings) { settings["layer_types"] = shortest_list(settings.at("layer_types")); }
 
 // Layers are listed by kind, or those with attention by number.
 ConfigEntry layers_entry() {
@@ -63,7 +65,7 @@ ConfigEntry layers_entry() {
           .read =
               [](SettingsReader& r) {
                 const json &types = r.get("layer_types"), &attending = r.get("full_attn_idxs");
-                if (types.is_array()) return r.set("layer_types", types);
+                if (types.is_array()) return r.set("layer_types", shortest_list(types));
                 if (!attending.is_array()) return;
                 json listed = json::array();
                 const int64_t layers = std::min(r.size("num_hidden_layers"), kMaxLayers);
@@ -71,7 +73,7 @@ ConfigEntry layers_entry() {
                   listed.push_back(std::ranges::find(attending, json(layer)) != attending.end()
                                        ? kAttentionLayer
                                        : kConvolutionLayer);
-                r.set("layer_types", listed);
+                r.set("layer_types", shortest_list(listed));
               },
           .write =
               [](const json& settings, json& config) {
