@@ -1,4 +1,4 @@
-// What layers other than attention keep of the texts that they have read.
+// Caches of layers other than attention: what they keep of the texts that they have read.
 #pragma once
 
 #include "models/decoder.h"
