@@ -3,18 +3,10 @@
 #include <cmath>
 
 #include "builder/genesis.h"
+#include "models/token_caches.h"
 
 namespace genesis::models {
 namespace {
-
-Value append(Parameter cache, Value update, const Positions& positions) {
-  Graph& graph = *update.graph;
-  const Value whole = cache.in(graph), row = positions.row;
-  const Value own = row ? dynamic_slice(whole, row, 0, 1) : whole;
-  const Value appended = dynamic_update_slice(own, update, positions.start, 1, positions.count);
-  graph.add_update(cache.index, row ? dynamic_update_slice(whole, appended, row, 0) : appended);
-  return appended;
-}
 
 // Returns the features of the last token of each row that is not padding: x [rows, seq, features] -> [rows, features].
 Value last_tokens(Value x, Value count) {
@@ -130,7 +122,7 @@ KeyValueCache::KeyValueCache(const Scope& scope, const CacheSize& size, int64_t 
 }
 
 Value KeyValueCache::appended_values(Value keys, Value v, const Positions& positions) const {
-  return values_ ? append(values_, v, positions) : keys;
+  return values_ ? append_tokens(values_, v, positions) : keys;
 }
 
 Value limited(Value x, double limit) { return limit == 0 ? x : tanh(x / limit) * limit; }
@@ -140,7 +132,7 @@ Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& position
   options.causal = true;
   if (score_limit != 0 || sinks) return attend_within(q, k, v, positions, options, score_limit, sinks);
   if (!positions.start) return attention(q, k, v, options, {}, {}, positions.first);
-  const Value keys = append(keys_, k, positions), values = appended_values(keys, v, positions);
+  const Value keys = append_tokens(keys_, k, positions), values = appended_values(keys, v, positions);
   const Value length = positions.start + dim_value(*q.graph, q.dim(1));
   return attention(q, keys, values, options, {}, length);
 }
@@ -148,7 +140,7 @@ Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& position
 Value KeyValueCache::attend_within(Value q, Value k, Value v, const Positions& positions,
                                    const AttentionOptions& options, double score_limit, Value sinks) const {
   Graph& graph = *q.graph;
-  const Value keys = positions.start ? append(keys_, k, positions) : k,
+  const Value keys = positions.start ? append_tokens(keys_, k, positions) : k,
               values = positions.start ? appended_values(keys, v, positions) : v;
   const Value scores = scores_of(q, keys, options.scale);
   const Value own =

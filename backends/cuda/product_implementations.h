@@ -1,6 +1,6 @@
-// The rows of matmul and linear that are more than one product, and those of grouped_matmul. Each is defined in the folder named
-// beside it, and kernels/nn/matmul.cpp and grouped_matmul.cu list them. Also, the fallback that all of them use for a node whose buffers they cannot
-// take.
+// The rows of matmul and linear that are more than one product, and those of grouped_matmul. Each is defined in the
+// folder named beside it, and kernels/nn/matmul.cpp and grouped_matmul.cu list them. Also, the fallback that all of them
+// use for a node whose buffers they cannot take.
 #pragma once
 
 #include "backends/cuda/kernels.h"

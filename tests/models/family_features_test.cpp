@@ -90,6 +90,7 @@ constexpr Feature kFeatures[] = {{"ministral", "layer_types", "full_attention,fu
                                  {"cohere", "logit_scale", "1"},
                                  {"cohere2", "logit_scale", "1"},
                                  {"cohere2", "layer_types", "full_attention,sliding_attention"},
+                                 {"lfm2", "rope_theta", "50"},
                                  {"mixtral", "num_experts_per_tok", "1"},
                                  {"qwen3_moe", "norm_topk_prob", "false"},
                                  {"qwen3_moe", "num_experts_per_tok", "2"},
@@ -270,10 +271,11 @@ TEST(FusedWeights, JoinAdaptersOfTheirParts) {
   EXPECT_GT(changed, 0.1);
 }
 
-class LimitedScores : public ::testing::Test {
+// Limited scores, and short convolutions.
+class OtherMixers : public ::testing::TestWithParam<const char*> {
  protected:
   static std::shared_ptr<const Model> model(const char* rows) {
-    return hf::import_model(checkpoints() / "gemma2", {{"batch", rows}, {"cache_positions", "64"}});
+    return hf::import_model(checkpoints() / GetParam(), {{"batch", rows}, {"cache_positions", "64"}});
   }
   static std::vector<double> alone(const std::vector<int64_t>& tokens) {
     Session session(model("1"), {.threads = 2});
@@ -281,7 +283,7 @@ class LimitedScores : public ::testing::Test {
   }
 };
 
-TEST_F(LimitedScores, RowsOfACacheAreAsTextsAlone) {
+TEST_P(OtherMixers, RowsOfACacheAreAsTextsAlone) {
   const std::vector<int64_t> first = {5, 1, 36, 0, 7, 60, 22, 9, 11}, second = {3, 2, 50, 8};
   std::vector<int64_t> tokens = first;
   tokens.insert(tokens.end(), second.begin(), second.end());
@@ -297,7 +299,24 @@ TEST_F(LimitedScores, RowsOfACacheAreAsTextsAlone) {
   EXPECT_LT(difference({both.begin() + 61, both.end()}, alone(second)), 1e-5);
 }
 
-TEST_F(LimitedScores, PackedTextsDoNotSeeEachOther) {
+// A chunk goes on where the one before ended, and a text from any of its tokens.
+TEST_P(OtherMixers, ChunksAreAsOneText) {
+  const std::vector<int64_t> tokens = {5, 1, 36, 0, 7, 60, 22, 9, 11};
+  Session session(model("1"), {.threads = 2});
+  const auto read = [&](int64_t from, int64_t end) {
+    const std::vector<int64_t> chunk(tokens.begin() + from, tokens.begin() + end);
+    const NamedTensors inputs = {{"tokens", row_of(chunk)},
+                                 {"position", Tensor::of<int64_t>({1}, {from})},
+                                 {"length", Tensor::of<int64_t>({1}, {end - from})}};
+    return last(session.run("prefill", inputs).at("logits"));
+  };
+  read(0, 1);
+  read(1, 5);
+  EXPECT_LT(difference(read(5, 9), alone(tokens)), 1e-5);
+  EXPECT_LT(difference(read(3, 9), alone(tokens)), 1e-5);
+}
+
+TEST_P(OtherMixers, PackedTextsDoNotSeeEachOther) {
   Session session(model("1"), {.threads = 2});
   const auto tokens = row_of({5, 1, 36, 3, 2, 50, 8}), targets = row_of({-100, -100, 3, -100, -100, -100, 9});
   const double packed = session
@@ -316,6 +335,9 @@ TEST_F(LimitedScores, PackedTextsDoNotSeeEachOther) {
   };
   EXPECT_NEAR(packed, (loss({5, 1, 36}, 3) + loss({3, 2, 50, 8}, 9)) / 2, 1e-5);
 }
+
+INSTANTIATE_TEST_SUITE_P(Families, OtherMixers, ::testing::Values("gemma2", "lfm2"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace genesis

@@ -52,6 +52,7 @@ inline models::Settings small_settings(const std::string& family) {
         {"routed_scaling_factor", "2"}}},
       {"gpt_oss", {{"num_experts", "4"}, {"swiglu_limit", "0.5"}}},
       {"granite", {{"embedding_multiplier", "3"}, {"residual_multiplier", "0.5"}, {"logits_scaling", "2"}}},
+      {"lfm2", {{"layer_types", "conv,full_attention"}, {"conv_bias", "true"}}},
       {"ministral3",
        {{"rope_scaling", "yarn"},
         {"rope_factor", "4"},

@@ -1,5 +1,5 @@
-// The product that accepts every problem, in the tiles of plain_tile.h. Also activations after a library's product, and the noise that tuning
-// runs on.
+// The product that accepts every problem, in the tiles of plain_tile.h. Also activations after a library's product, and
+// the noise that tuning runs on.
 #include <algorithm>
 
 #include "backends/cuda/device/activate.h"

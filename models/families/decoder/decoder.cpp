@@ -10,6 +10,7 @@
 #include "models/families/decoder/mixture.h"
 #include "models/families/decoder/mlp.h"
 #include "models/families/decoder/norm.h"
+#include "models/families/decoder/short_convolution.h"
 
 namespace genesis::models {
 namespace {
@@ -23,6 +24,8 @@ MixerLayer make_mixer(const Scope& s, const DecoderConfig& c, const LayerDesign&
   switch (design.mixer) {
     case MixerKind::kLatentAttention:
       return LatentAttention(s / "self_attn", c, design, init);
+    case MixerKind::kShortConvolution:
+      return ShortConvolution(s / "conv", c, design.convolution, init);
     case MixerKind::kAttention:
       break;
   }

@@ -42,7 +42,7 @@ enum class HeadNorms : uint8_t {
   kWhole,       // over the whole projection
 };
 // The part of a layer that exchanges information between tokens.
-enum class MixerKind : uint8_t { kAttention, kLatentAttention };
+enum class MixerKind : uint8_t { kAttention, kLatentAttention, kShortConvolution };
 // The rotation of queries and keys, by which they know the positions of their tokens.
 enum class RotationKind : uint8_t { kNone, kRotary };
 enum class MlpKind : uint8_t {
@@ -58,6 +58,12 @@ struct LatentDesign {
   int64_t staying = 0;   // elements of a query that do not rotate ...
   int64_t rotating = 0;  // ... and those that do; all heads share the keys of these
   int64_t value = 0;     // elements of a head's result
+};
+
+// A gated convolution over the last few tokens of each feature.
+struct ConvolutionDesign {
+  int64_t taps = 3;     // tokens that it reads, at least two
+  bool biases = false;  // of the convolution and of both products
 };
 
 // The numbers by which a token chooses its experts, and the factors of what these compute.
@@ -117,7 +123,8 @@ struct LayerDesign {
   int64_t window = 0;      // number of tokens that attention sees; 0: all
   MlpKind mlp = MlpKind::kSwiGlu;
   bool mlp_biases = false;
-  LatentDesign latent = {};  // sizes for MixerKind::kLatentAttention
+  LatentDesign latent = {};            // sizes for MixerKind::kLatentAttention
+  ConvolutionDesign convolution = {};  // for MixerKind::kShortConvolution
   ExpertsDesign experts = {};
   double residual_scale = 1;  // factor of what mixer and MLP add to the stream
 };

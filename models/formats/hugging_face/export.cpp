@@ -105,7 +105,9 @@ Weight joined_weight(const Model& model, const PartOfFused& fused, DType dtype) 
     for (const State* part : parts) values.push_back(value_of(*part, dtype, false));
     return joined_rows(values);
   };
-  return {fused.whole, {{dtype, {rows, parts.front()->type.shape[1]}}, value}};
+  Shape shape = parts.front()->type.shape;
+  shape[0] = rows;
+  return {fused.whole, {{dtype, shape}, value}};
 }
 
 // Returns a tensor of experts that the model holds as several, the other way around.

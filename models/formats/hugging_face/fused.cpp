@@ -49,6 +49,10 @@ void split_fused(const Model& model, const std::vector<FusedWeights>& fused, Nam
     const std::vector<std::string> names = parts_of(fused, name);
     const std::vector<int64_t> rows = rows_of(model, names);
     if (rows.empty()) return false;
+    if (rows.size() == 1) {  // another name for the same tensor
+      parts.emplace(names.front(), whole);
+      return true;
+    }
     int64_t all = 0;
     for (const int64_t count : rows) all += count;
     check_rows(name, whole, all);
@@ -74,6 +78,7 @@ PartOfFused fused_of(const Family& family, const std::string& name) {
 }
 
 Tensor joined_rows(const std::vector<Tensor>& parts) {
+  if (parts.size() == 1) return parts.front();
   int64_t rows = 0;
   for (const Tensor& part : parts) rows += part.type().shape[0].value();
   const TensorType& type = parts.front().type();

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config, Gemma2Config,
-                          Gemma3TextConfig, Glm4Config, GPT2Config, GraniteConfig, LlamaConfig, Ministral3Config, MinistralConfig,
+                          Gemma3TextConfig, Glm4Config, GPT2Config, GraniteConfig, Lfm2Config, LlamaConfig, Ministral3Config, MinistralConfig,
                           Olmo2Config, Olmo3Config, OlmoConfig, Phi3Config, Qwen2_5_VLConfig, Qwen2Config, Qwen3Config, Qwen3VLConfig, SeedOssConfig,
                           StableLmConfig, Starcoder2Config, DeepseekV3Config, Glm4MoeConfig, GptOssConfig, MiniMaxM2Config, MixtralConfig, OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig)
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
@@ -98,6 +98,8 @@ FAMILIES = {
     "stablelm_parallel": StableLmConfig(**WIDE, use_parallel_residual=True,
                                         rope_parameters=dict(ROPE, partial_rotary_factor=0.5)),
     "cohere": CohereConfig(**NO_PADDING, logit_scale=0.25, use_qk_norm=True, rope_parameters=ROPE),
+    "lfm2": Lfm2Config(**dict(NO_PADDING, num_hidden_layers=3), layer_types=["conv", "full_attention", "conv"], conv_bias=True,
+                       block_multiple_of=4, rope_parameters=ROPE),
     "mixtral": MixtralConfig(**NO_PADDING, num_local_experts=4, rope_parameters=ROPE),
     "qwen2_moe": Qwen2MoeConfig(**NO_PADDING, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=8,
                                 shared_expert_intermediate_size=12, mlp_only_layers=[0], rope_parameters=ROPE),

@@ -10,7 +10,7 @@
 namespace genesis::cpu {
 namespace {
 
-// What a head has at a token.
+// A head's operands at a token.
 template <class T>
 struct Token {
   const T *q, *k, *v;
