@@ -5,6 +5,7 @@
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "passes/fusion/passes.h"
+#include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/batch_norm.h"
 #include "schema/ops/nn/convolution.h"
 #include "schema/ops/nn/pooling.h"
@@ -68,8 +69,10 @@ class LayoutRewriter {
       const bool replaced = last && put(node, last);
       rewriter_.end_nodes_from();
       if (!replaced && !written_) rewriter_.copy(node);
+      changes_ = changes_ || replaced || written_;
       written_ = false;
     }
+    if (!changes_) return copy_graph(graph_, graph_.model());
     return without_dead_nodes(rewriter_.finish());
   }
 
@@ -108,11 +111,25 @@ class LayoutRewriter {
   const Shape& shape(ValueId id) const { return graph_.type(id).shape; }
   bool is_last(ValueId id) const { return lasts_.contains(id.index); }
 
-  // Returns a value of at least three axes with its channels last.
+  // Returns a value of at least three axes with its channels last. What is expanded, such as the gradient of a mean, is permuted
+  // before that, while it is small.
   Value last(ValueId id) {
-    Value& made = lasts_[id.index];
-    if (!made) made = moved(rewriter_.map(id), axes_to_last(shape(id).rank()));
-    return made;
+    if (!lasts_.contains(id.index)) {
+      const Value made = made_last(id);
+      lasts_[id.index] = made;
+    }
+    return lasts_.at(id.index);
+  }
+  Value made_last(ValueId id) {
+    const std::vector<int64_t> axes = axes_to_last(shape(id).rank());
+    const auto expands = [&](ValueId of) {
+      const auto found = match<ops::Expand>(graph_, of);
+      return found && shape(found.input(0)).rank() == shape(id).rank();
+    };
+    if (expands(id)) return expand(last(match<ops::Expand>(graph_, id).input(0)), permuted(shape(id), axes));
+    if (const auto converted = match<ops::Cast>(graph_, id); converted && expands(converted.input(0)))
+      return cast(last(converted.input(0)), graph_.type(id).dtype);
+    return moved(rewriter_.map(id), axes);
   }
 
   template <class Op>
@@ -279,7 +296,7 @@ class LayoutRewriter {
   Rewriter rewriter_;
   std::map<int32_t, Value> lasts_;   // by value of the old graph
   std::map<int32_t, Value> filled_;  // by value of the new graph
-  bool written_ = false;
+  bool written_ = false, changes_ = false;
 };
 
 }  // namespace

@@ -8,7 +8,6 @@ namespace genesis::cpu {
 
 KernelImpl tiled_convolution();      // any convolution
 KernelImpl depthwise_convolution();  // one input channel in each group
-KernelImpl winograd_convolution();   // windows of 3 x 3 in f32, enough channels and positions
 KernelImpl tiled_transposed();
 KernelImpl tiled_weight_gradient();
 

@@ -18,6 +18,7 @@ enum class Role { kForward, kTransposed, kWeightGradient };
 
 // Bytes for cuDNN beside the operands: copies of them in another layout, and sums that are kept apart.
 constexpr int64_t kSpareBytes = int64_t{32} << 20;
+constexpr int64_t kFewChannels = 8;
 
 struct Convolving {
   ConvolutionShape shape;              // first, because the plain kernels read it
@@ -181,11 +182,13 @@ std::shared_ptr<Convolving> planned(const KernelQuery& query, bool with_epilogue
   return made;
 }
 
-// cuDNN fuses epilogues of 16 bits with the channels last; others are a kernel of their own.
+// cuDNN fuses epilogues of 16 bits with the channels last; others are a kernel of their own. So are those of few channels: the 7 x 7
+// windows of ResNet-50 over colors take 3.2 ms with an epilogue and 1.7 ms without (batch 256, H200).
 template <Role role>
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   const ConvolutionShape s = convolution_shape(query);
-  if (role == Role::kForward && s.channels_last && is_low_precision(s.dtype) && has_epilogue(s))
+  const bool fuses = s.channels_last && is_low_precision(s.dtype) && s.in() > kFewChannels;
+  if (role == Role::kForward && fuses && has_epilogue(s))
     if (auto made = planned<role>(query, true); made->plan) return made;
   return planned<role>(query, false);
 }

@@ -181,7 +181,7 @@ TEST(Convolution, HasAScaleABiasAnAddendAndAnActivation) {
              .tolerance_low = 0.06});  // and so in 16 bits
 }
 
-// Enough channels and positions for Winograd's algorithm on a CPU, with tiles that hang over the edges.
+// Many channels, several panels of columns, and padding at one side only.
 TEST(Convolution, HasWindowsOf3x3OfManyChannels) {
   for (const auto& [x, w] : std::vector<std::pair<std::vector<int64_t>, Window>>{
            {{1, 33, 13, 18}, kSame},

@@ -137,7 +137,6 @@ int64_t sums_of_result(const KernelQuery& query) { return checked_mul(query.outp
 
 const OpKernel kKernels[] = {
     {"convolution", depthwise_convolution()},
-    {"convolution", winograd_convolution()},
     {"convolution", tiled_convolution()},
     {"convolution", {.name = "plain", .run = run_plain, .prepare = prepare_convolution}},
     {"convolution_transposed", tiled_transposed()},
