@@ -91,7 +91,7 @@ void check_output(const std::string& path) {
 }
 
 struct Ran {
-  std::shared_ptr<const Model> model;  // of an ONNX file: its signature
+  std::shared_ptr<const Model> model;  // an ONNX file has only its signature
   NamedTensors inputs, outputs;
   std::vector<std::string> invented;  // names of the inputs that were not given
 };

@@ -63,7 +63,7 @@ struct LatentDesign {
 // A gated convolution over the last few tokens of each feature.
 struct ConvolutionDesign {
   int64_t taps = 3;     // tokens that it reads, at least two
-  bool biases = false;  // of the convolution and of both products
+  bool biases = false;  // the convolution and both products have them
 };
 
 // The numbers by which a token chooses its experts, and the factors of what these compute.

@@ -146,7 +146,7 @@ struct Backward {
       }
       dq[i] = sum;
     }
-    times_state(s, x.k, gradient, du);  // of u, then of beta (v - k S)
+    times_state(s, x.k, gradient, du);  // the gradient of u, which becomes that of beta (v - k S)
     times_state(s, x.k, before, u);     // k S, but for the decay
     T dbeta = 0, ddecay = 0;
     for (int64_t j = 0; j < s.values; ++j) {

@@ -133,8 +133,8 @@ __device__ __forceinline__ void init(GroupBarriers<kRing>& barriers) {
 
 // Runs in one thread.
 template <class Problem>
-__device__ void fill_ring(const Problem& problem, const CUtensorMap* a, const CUtensorMap* b, uint32_t ring,
-                          GroupBarriers<Problem::kRing>& barriers) {
+__device__ void produce_slices(const Problem& problem, const CUtensorMap* a, const CUtensorMap* b,
+                               uint32_t ring, GroupBarriers<Problem::kRing>& barriers) {
   RingStage<Problem::kRing> stage{0, 1};
   for (int i = blockIdx.x, count = problem.count(); i < count; i += gridDim.x) {
     const GroupTile tile = problem.at(i);
@@ -279,7 +279,7 @@ __global__ __launch_bounds__(kGroupedThreads, 1) void grouped_kernel(const __gri
     multiply_group_tiles(problem, group - 1, ring, barriers);
   } else {
     setmaxnreg_dec<88>();
-    if (threadIdx.x == 0) fill_ring(problem, &a, &b, ring, barriers);
+    if (threadIdx.x == 0) produce_slices(problem, &a, &b, ring, barriers);
     if (warp > 0) write_group_tiles(problem, warp - 1, y, ring, barriers);
   }
 #endif

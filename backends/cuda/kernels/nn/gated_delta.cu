@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kWarps* kLanes) forward(Delta<T> d, T* y, T* b
   s.store(d, head, column, after);
 }
 
-// Where the gradient of a node goes, and the scratch memory of a head (DeltaShape::gradient_scratch()).
+// Points to the gradients of a node, and to the scratch memory of a head (DeltaShape::gradient_scratch()).
 template <class T>
 struct Gradients {
   const T* dy;
