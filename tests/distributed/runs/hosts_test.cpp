@@ -88,16 +88,24 @@ TEST_F(Hosts, AHostWhoseCableIsCutIsNamed) {
       << process.err;
 }
 
+// Rank 0 waits for the stopped one in a node, or between two steps if the signal comes there, when no node can be named: then it is
+// tried again. No checkpoint is due by then, for which it might wait, too.
 TEST_F(Hosts, AStoppedRankOfAnotherHostIsNamed) {
-  // No checkpoint is due by then: rank 0 might wait for its part instead of in a node.
-  const Process process = train(1000000, {"--checkpoint-every", "1000000", "--metrics", path("m.jsonl")},
-                                signal_to(1, "STOP", until("[ -s " + path("m.jsonl") + " ]")));
-  EXPECT_NE(process.code, 0);
-  EXPECT_FALSE(process.timed_out);
-  EXPECT_NE(process.err.find(fmt::format("rank 1 (host {}) has said nothing for", second_)),
-            std::string::npos)
-      << process.err;
-  EXPECT_NE(process.err.find("entry point 'train_step', node '"), std::string::npos) << process.err;
+  bool names_node = false;
+  std::string said;
+  for (int attempt = 0; attempt < 3 && !names_node; ++attempt) {
+    fs::remove(path("m.jsonl"));
+    const Process process = train(1000000, {"--checkpoint-every", "1000000", "--metrics", path("m.jsonl")},
+                                  signal_to(1, "STOP", until("[ -s " + path("m.jsonl") + " ]")));
+    EXPECT_NE(process.code, 0);
+    EXPECT_FALSE(process.timed_out);
+    EXPECT_NE(process.err.find(fmt::format("rank 1 (host {}) has said nothing for", second_)),
+              std::string::npos)
+        << process.err;
+    names_node = process.err.find("entry point 'train_step', node '") != std::string::npos;
+    said += process.err;
+  }
+  EXPECT_TRUE(names_node) << said;
 }
 
 }  // namespace
