@@ -105,13 +105,6 @@ Positions packed_positions(GraphBuilder& g, const Shape& shape) {
 
 }  // namespace
 
-Value Positions::length(Graph& graph) const {
-  if (text_length) return text_length;
-  if (first) return max(cast(ids, DType::f64), {1}) + 1;
-  const Value seq = count ? count : dim_value(graph, ids.dim(-1));
-  return start ? start + seq : seq;
-}
-
 KeyValueCache::KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size,
                              Kept kept)
     : keys_(scope.cache("k_cache", {size.rows, size.positions, heads, head_size}, scope.dtype(),

@@ -1,7 +1,8 @@
 // Caches of layers other than attention: what they keep of the texts that they have read.
 #pragma once
 
-#include "models/decoder.h"
+#include "builder/scope.h"
+#include "models/positions.h"
 
 namespace genesis::models {
 
