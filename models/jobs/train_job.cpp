@@ -11,6 +11,7 @@
 #include "executor/training/rank_share.h"
 #include "models/jobs/load_training.h"
 #include "models/jobs/output_files.h"
+#include "models/jobs/train_data.h"
 #include "models/jobs/training_checks.h"
 #include "models/jobs/training_output.h"
 #include "passes/training/evaluation.h"

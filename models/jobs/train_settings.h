@@ -8,7 +8,7 @@
 
 #include "executor/training/trainer.h"
 #include "models/data/sources.h"
-#include "models/jobs/train_data.h"
+#include "models/jobs/data_request.h"
 #include "passes/lora/lora.h"
 
 namespace genesis::jobs {

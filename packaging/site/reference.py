@@ -11,6 +11,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import headers  # noqa: E402  # of packaging/
 
+BEGIN = re.compile(r'^#pragma once$|^#ifdef __cplusplus\nextern "C" \{\n#endif$', re.M)
 NAMESPACE = re.compile(r'^(?:inline )?namespace\b.*\{\s*$|^\}\s*// namespace.*$|^namespace \w+ \{ .*\}$', re.M)
 NAME = re.compile(r'\b(?:class|struct|enum class|using|concept|#define)\s+(\w+)|\b(?!decltype|alignas|requires)(operator\S+|~?\w+)\s*\(')
 PRIVATE = re.compile(r'^ (?:private|protected):\n.*?(?=^ public:|^\};)', re.M | re.S)
@@ -18,7 +19,7 @@ PRIVATE = re.compile(r'^ (?:private|protected):\n.*?(?=^ public:|^\};)', re.M | 
 
 def entries(text):
     """The comment and the code of each entry of a header, without includes, namespaces and private members."""
-    body = NAMESPACE.sub('', text.split('#pragma once', 1)[1])
+    body = NAMESPACE.sub('', BEGIN.split(text, maxsplit=1)[-1])
     body = re.sub(r'^#\s*include.*\n', '', body, flags=re.M)
     body = PRIVATE.sub('', body)
     chunk, depth = [], 0
@@ -55,7 +56,7 @@ def name_of(code):
 
 def section(name, text):
     """What the page of its folder says about a header."""
-    intro = prose([line for line in text.split('#pragma once', 1)[0].split('\n') if line.startswith('//')])
+    intro = prose([line for line in BEGIN.split(text, maxsplit=1)[0].split('\n') if line.startswith('//')])
     parts = [f'## {name}', intro]
     for comment, code in entries(text):
         heading = name_of(code)
@@ -68,7 +69,7 @@ def pages(root):
     by_folder = {}
     for name, text in sorted(headers.public_headers(root).items()):
         if name != 'genesis.h':
-            by_folder.setdefault(posixpath.dirname(name), []).append(section(name, text))
+            by_folder.setdefault(posixpath.dirname(name) or 'genesis', []).append(section(name, text))
     made = {f'reference/{folder}.md': f'# {folder}\n\n' + '\n'.join(parts) for folder, parts in by_folder.items()}
     index = ('# API reference\n\nA program includes `<genesis/genesis.h>`, which includes all of these headers. The page of a folder is made from '
              'the comments of its headers.\n\n')
