@@ -167,7 +167,7 @@ void add_infer(Command& app) {
   flags->run.memory.add_to(*command);
   flags->out.add_to(*command);
   command->footer(
-      "Examples:\n  genesis-run infer mlp.genesis --entry forward --input x=x.npy -o y.npy\n"
+      "Example:\n  genesis-run infer mlp.genesis --entry forward --input x=x.npy -o y.npy\n"
       "  genesis-run infer resize.onnx --input x=x.npy --input sizes=sizes.npy   # runs the file as it is\n"
       "  genesis-run infer resnet50.genesis --input x=photo.jpg\n"
       "With --json each output has its dtype, shape, values in row-major order and the number of values "
