@@ -1,7 +1,7 @@
 // GBNF, llama.cpp's language of grammars.
 //
-//     root ::= "yes" | "no" reason?
-//     reason ::= ", because " [a-z ]{1,40} "."
+//   root ::= "yes" | "no" reason?
+//   reason ::= ", because " [a-z ]{1,40} "."
 #pragma once
 
 #include <string_view>
