@@ -13,6 +13,7 @@
 #include "executor/generation/one_step.h"
 #include "executor/generation/prefixes.h"
 #include "executor/generation/prompt_reader.h"
+#include "executor/generation/rewinding.h"
 #include "executor/generation/shared_prompts.h"
 
 namespace genesis::generation {
@@ -43,7 +44,7 @@ class Engine::Impl {
         options_(options),
         rows_(checked_rows(session.model()), options.reuse_prefixes),
         limits_(checked_limits(options, session)),
-        takes_text_length_(takes_text_length(session.model())),
+        reads_again_(takes_text_length(session.model()) || !can_rewind(session.model())),
         vocabulary_(vocabulary_of(session.model().entry("decode"), 2)),
         budget_(session, rows_.all().size(), limits_.capacity, options.cache_bytes),
         runs_ahead_(!options.drafts.drafter && options.run_ahead.value_or(session.is_asynchronous())),
@@ -145,7 +146,9 @@ class Engine::Impl {
   const EngineOptions options_;
   CacheRows rows_;
   PromptReader::Limits limits_;
-  const bool takes_text_length_;
+  // A text that goes on is read from its beginning: rotated keys depend on the length of the text that they were read in, or a
+  // recurrent state goes on from its last token alone.
+  const bool reads_again_;
   const int64_t vocabulary_;
   CacheBudget budget_;
   const bool runs_ahead_;
@@ -233,12 +236,11 @@ void Engine::Impl::start_task(Submission submission) {
   }
   const int64_t unit = limits_.by_length_alone ? limits_.chunk : 1;
   Row& row = give_row(session_, rows_, budget_, request, positions_of(request),
-                      options_.reuse_prefixes && !takes_text_length_ ? unit : 0);
+                      options_.reuse_prefixes && !reads_again_ ? unit : 0);
   Text& text = *row.text;
   text.tokens.insert(text.tokens.end(), request.prompt.begin(), request.prompt.end());
   text.cached = std::min(text.cached, text.size() - 1);  // the last token is read again, at least
-  // Rotated keys depend on the length of the text that they were read in.
-  if (takes_text_length_) text.cached = 0;
+  if (reads_again_) text.cached = 0;
   row.task =
       std::make_unique<Task>(std::move(submission), text,
                              Task::Context{clock_, limits_.capacity, options_.drafts.most, runs_ahead_});
@@ -251,7 +253,7 @@ void Engine::Impl::read_prompts() {
     if (rows_.all()[r].is_reading()) reading.push_back(r);
   std::ranges::sort(reading, {}, [&](size_t r) { return rows_.all()[r].task->id(); });
   std::vector<size_t> waiting;  // for another row that has the same prompt
-  if (session_.model().find_entry(kCopyRow))
+  if (session_.model().find_entry(kCopyRow) && !reads_again_)
     std::ranges::copy_if(reading, std::back_inserter(waiting),
                          [&](size_t r) { return row_with_prompt_of(rows_.all(), r).has_value(); });
   std::erase_if(reading, [&](size_t r) { return std::ranges::count(waiting, r) > 0; });

@@ -5,6 +5,7 @@
 
 #include "executor/generation/entry_points.h"
 #include "executor/generation/prompt_reader.h"
+#include "executor/generation/rewinding.h"
 #include "executor/generation/sampling_states.h"
 
 namespace genesis::generation {
@@ -22,6 +23,8 @@ class ModelDrafter final : public Drafter {
         vocabulary_(vocabulary_of(session_.model().entry("decode"), 2)) {
     if (takes_text_length(session_.model()))
       fail("this model cannot draft: its rotary frequencies depend on the length of the text");
+    if (!can_rewind(session_.model()))
+      fail("this model cannot draft: its recurrent states cannot go back to the last token that was right");
   }
 
   void compile() override { session_.plan(decode_name({})); }

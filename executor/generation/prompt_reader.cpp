@@ -6,6 +6,7 @@
 
 #include "executor/generation/entry_points.h"
 #include "executor/generation/prefixes.h"
+#include "executor/generation/rewinding.h"
 
 namespace genesis::generation {
 namespace {
@@ -17,6 +18,8 @@ constexpr int64_t kCheapRows = 32;
 
 ChunkSize next_chunk(int64_t unread, int64_t read, int64_t room, const ChunkLimits& limits) {
   if (unread >= limits.most) return {limits.most};
+  const auto part = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(unread)));
+  if (!limits.may_pad) return {part};
   const auto whole = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(unread))),
              missing = whole - unread;
   const bool is_cheap = whole <= kCheapRows;
@@ -26,12 +29,16 @@ ChunkSize next_chunk(int64_t unread, int64_t read, int64_t room, const ChunkLimi
     // The room is tiny. Kernels pad up to kCheapRows rows to a power of two anyway, so the bits are the same.
     if (is_cheap && limits.by_length_alone) return {unread};
   }
-  return {static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(unread)))};
+  return {part};
 }
 
 PromptReader::PromptReader(Session& session, std::vector<Row>& rows, std::vector<size_t> reading,
                            const Limits& limits)
-    : session_(session), rows_(rows), reading_(std::move(reading)), limits_(limits) {
+    : session_(session),
+      rows_(rows),
+      reading_(std::move(reading)),
+      limits_(limits),
+      can_rewind_(can_rewind(session.model())) {
   if (limits_.by_length_alone)
     cut_by_length_alone();
   else
@@ -98,11 +105,15 @@ std::vector<PromptReader::Chunk> PromptReader::cut(const char* entry, const std:
     int64_t longest = 0;
     for (size_t i = 0; i < rows.size(); ++i) longest = std::max(longest, unread(i));
     if (longest == 0) return chunks;
-    // Several rows may begin at different positions, and repeat no tokens.
-    const int64_t before = rows.size() == 1 ? read[0].at : 0;
+    // Several rows may begin at different positions, and repeat no tokens; recurrent states cannot.
+    const int64_t before = rows.size() == 1 && can_rewind_ ? read[0].at : 0;
     // With several rows, padding is not written to the cache; still no chunk may be longer than the cache.
     const int64_t room = limits_.capacity - (rows_.size() == 1 ? before : 0);
-    const auto [size, repeated] = next_chunk(longest, before, room, {most, limits_.by_length_alone});
+    // A recurrent state would read the padding of a cache of one row, whose entry points take no lengths. Where chunks depend on
+    // the text alone, more rows are read in the same chunks.
+    const bool may_pad = can_rewind_ || (rows_.size() > 1 && !limits_.by_length_alone);
+    const auto [size, repeated] =
+        next_chunk(longest, before, room, {most, limits_.by_length_alone, may_pad});
     for (size_t i = 0; i < rows.size(); ++i) {
       read[i].at -= repeated;
       read[i].count = std::min(size, unread(i));

@@ -29,6 +29,7 @@ struct ChunkSize {
 struct ChunkLimits {
   int64_t most = 512;           // limit of a chunk's tokens, a power of two
   bool by_length_alone = true;  // the result does not depend on `room`, unless that is below 32
+  bool may_pad = true;          // a chunk may have more tokens than are left, or repeat some
 };
 // Returns the next chunk of a text. `unread` tokens, at least 1, follow `read` others, and the cache has `room` for them and
 // their padding. The size is a power of two, except if a few tokens have too little room for padding and `by_length_alone` is
@@ -83,6 +84,7 @@ class PromptReader {
   std::vector<Row>& rows_;
   const std::vector<size_t> reading_;
   const Limits limits_;
+  const bool can_rewind_;
   std::string sampling_entry_;  // empty: no chunk chooses a token
   std::vector<Chunk> chunks_;
   size_t next_ = 0;  // the first chunk that was not read

@@ -5,6 +5,7 @@
 
 #include "builder/genesis.h"
 #include "executor/generation/entry_points.h"
+#include "executor/generation/rewinding.h"
 #include "models/generation/wide_head.h"
 #include "passes/core/cache_size.h"
 #include "passes/core/inline_graph.h"
@@ -152,6 +153,10 @@ std::shared_ptr<const Model> with_verify_entries(const std::shared_ptr<const Mod
   if (model->find_entry(verify_name(2))) return model;
   if (generation::takes_text_length(*model))
     fail("drafts cannot be verified: the model's rotary frequencies depend on the length of the text");
+  if (!generation::can_rewind(*model))
+    fail(
+        "drafts cannot be verified: the model's recurrent states cannot go back to the last token that was "
+        "right");
   const auto with = std::make_shared<Model>(*model);
   for (int64_t tokens = 2; tokens <= generation::kMaxVerified; tokens *= 2)
     with_context([&] { VerifyEntry(*with, tokens, exact).add(); },

@@ -1,5 +1,6 @@
 // Tests what every family has to do beside computing logits: training as transformers does, decoding as in one pass, weights in q8 and
 // q4, and adapters of PEFT.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -54,11 +55,13 @@ NamedTensors batch(int64_t step) {
 }
 
 TEST_P(FamilyCheckpoint, TrainsAsTransformersDoes) {
-  const json losses =
-      read_json(checkpoints() / "expected.json")["models"][GetParam()].value("losses", json::array());
+  const json results = read_json(checkpoints() / "expected.json")["models"][GetParam()],
+             losses = results.value("losses", json::array());
   if (losses.empty()) GTEST_SKIP() << "transformers trains it with pictures";
   const std::shared_ptr<Model> trained = model();
-  passes::add_training(*trained, passes::parse_train_options("adamw,lr=1e-2,eps=1e-4,weight_decay=0.1"));
+  const double rate = results.value("learning_rate", 1e-2);
+  passes::add_training(
+      *trained, passes::parse_train_options(fmt::format("adamw,lr={},eps=1e-4,weight_decay=0.1", rate)));
   Session session(trained, {.threads = 1});
   ASSERT_EQ(losses.size(), 10U);
   for (int64_t step = 0; step < 10; ++step) {
@@ -162,7 +165,8 @@ TEST_P(FamilyAdapter, ComputesWhatPeftDoes) {
   expect_near(last(logits, 61), golden["families"][GetParam()], 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, FamilyAdapter, ::testing::Values("gemma3", "cohere", "starcoder2", "phi3", "glm4"),
+INSTANTIATE_TEST_SUITE_P(Models, FamilyAdapter,
+                         ::testing::Values("gemma3", "cohere", "starcoder2", "phi3", "glm4"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

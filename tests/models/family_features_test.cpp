@@ -2,6 +2,7 @@
 // that families whose attention consists of basic ops read caches and packed texts as others do.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "executor/session.h"
@@ -9,6 +10,7 @@
 #include "models/formats/hugging_face/config.h"
 #include "models/formats/hugging_face/import.h"
 #include "models/formats/hugging_face/text_part.h"
+#include "models/generation/generator.h"
 #include "models/zoo.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
@@ -91,6 +93,8 @@ constexpr Feature kFeatures[] = {{"ministral", "layer_types", "full_attention,fu
                                  {"cohere2", "logit_scale", "1"},
                                  {"cohere2", "layer_types", "full_attention,sliding_attention"},
                                  {"lfm2", "rope_theta", "50"},
+                                 {"qwen3_next", "norm_topk_prob", "false"},
+                                 {"qwen3_next", "partial_rotary_factor", "1"},
                                  {"mixtral", "num_experts_per_tok", "1"},
                                  {"qwen3_moe", "norm_topk_prob", "false"},
                                  {"qwen3_moe", "num_experts_per_tok", "2"},
@@ -271,7 +275,7 @@ TEST(FusedWeights, JoinAdaptersOfTheirParts) {
   EXPECT_GT(changed, 0.1);
 }
 
-// Limited scores, and short convolutions.
+// Limited scores, short convolutions and recurrent states.
 class OtherMixers : public ::testing::TestWithParam<const char*> {
  protected:
   static std::shared_ptr<const Model> model(const char* rows) {
@@ -299,7 +303,7 @@ TEST_P(OtherMixers, RowsOfACacheAreAsTextsAlone) {
   EXPECT_LT(difference({both.begin() + 61, both.end()}, alone(second)), 1e-5);
 }
 
-// A chunk goes on where the one before ended, and a text from any of its tokens.
+// A chunk goes on where the one before ended, and a text from any of its tokens; with recurrent states only from its last one.
 TEST_P(OtherMixers, ChunksAreAsOneText) {
   const std::vector<int64_t> tokens = {5, 1, 36, 0, 7, 60, 22, 9, 11};
   Session session(model("1"), {.threads = 2});
@@ -313,7 +317,15 @@ TEST_P(OtherMixers, ChunksAreAsOneText) {
   read(0, 1);
   read(1, 5);
   EXPECT_LT(difference(read(5, 9), alone(tokens)), 1e-5);
+  EXPECT_LT(difference(read(8, 9), alone(tokens)), 1e-5);
+  if (GetParam() == std::string("qwen3_next")) return expect_error([&] { read(3, 9); }, {"index 1"});
   EXPECT_LT(difference(read(3, 9), alone(tokens)), 1e-5);
+}
+
+TEST(RecurrentStates, RefuseDrafts) {
+  const std::shared_ptr<const Model> model = hf::import_model(checkpoints() / "qwen3_next");
+  expect_error([&] { text::open_for_generation(model, {}, true); },
+               {"drafts cannot be verified", "recurrent states"});
 }
 
 TEST_P(OtherMixers, PackedTextsDoNotSeeEachOther) {
@@ -336,7 +348,48 @@ TEST_P(OtherMixers, PackedTextsDoNotSeeEachOther) {
   EXPECT_NEAR(packed, (loss({5, 1, 36}, 3) + loss({3, 2, 50, 8}, 9)) / 2, 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, OtherMixers, ::testing::Values("gemma2", "lfm2"),
+// A prompt may have any length, and a text that is rewound goes on from any token: the tokens chosen are those that follow from
+// the whole text.
+TEST_P(OtherMixers, TextsAreReadAndRewoundAnywhere) {
+  const std::vector<int64_t> all = text();
+  Session whole(model("1"), {.threads = 2});
+  for (const char* rows : {"1", "2"}) {
+    Session session = text::open_for_generation(model(rows), {.threads = 2});
+    text::Generator generator(session, {.prefill_chunk = 8});
+    for (int64_t size = 1; size <= 13; ++size) {
+      const int64_t kept = size / 2;
+      generator.rewind(kept);
+      std::vector<int64_t> so_far(all.begin(), all.begin() + size);
+      const auto options = text::GenerateOptions{.max_tokens = 3, .temperature = 0};
+      for (const int64_t token :
+           generator.continue_with({so_far.begin() + kept, so_far.end()}, options).tokens) {
+        const auto logits = last(whole.run("forward", {{"tokens", row_of(so_far)}}).at("logits"));
+        EXPECT_EQ(token, std::ranges::max_element(logits) - logits.begin()) << rows << " rows, " << size;
+        so_far.push_back(token);
+      }
+    }
+  }
+}
+
+TEST_P(OtherMixers, RowsComeAndGo) {
+  const std::vector<int64_t> all = text();
+  std::vector<text::Request> requests;
+  for (const int64_t size : {3, 11, 1, 7, 3})
+    requests.push_back({.prompt = {all.begin(), all.begin() + size},
+                        .options = {.max_tokens = 9 - size / 2, .temperature = 0},
+                        .shares_prompt = true});
+  const auto texts = [&](const char* rows) {
+    Session session = text::open_for_generation(model(rows), {.threads = 2});
+    std::vector<std::vector<int64_t>> tokens;
+    for (const auto& result : text::Generator(session, {.prefill_chunk = 4}).generate_all(requests))
+      tokens.push_back(result.tokens);
+    return tokens;
+  };
+  EXPECT_EQ(texts("1"), texts("2"));
+  EXPECT_EQ(texts("1"), texts("3"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, OtherMixers, ::testing::Values("gemma2", "lfm2", "qwen3_next"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -67,6 +67,11 @@ inline models::Settings small_settings(const std::string& family) {
       {"qwen2_moe",
        {{"num_experts", "4"}, {"moe_intermediate_size", "32"}, {"shared_expert_intermediate_size", "32"}}},
       {"qwen3_moe", {{"num_experts", "4"}, {"moe_intermediate_size", "32"}, {"norm_topk_prob", "true"}}},
+      {"qwen3_next",
+       {{"num_experts", "4"},
+        {"moe_intermediate_size", "32"},
+        {"shared_expert_intermediate_size", "32"},
+        {"layer_types", "linear_attention,full_attention"}}},
       {"seed_oss", {{"attention_out_bias", "true"}, {"mlp_bias", "true"}}},
       {"smollm3", {{"no_rope_layers", "1,0"}}},
       {"stablelm", {{"use_qkv_bias", "true"}, {"use_parallel_residual", "true"}}}};

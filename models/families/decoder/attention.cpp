@@ -12,7 +12,8 @@ SelfAttention::SelfAttention(const Scope& s, const DecoderConfig& c, const Layer
       config_(c),
       design_(design),
       network_(network),
-      q_proj_(s / "q_proj", c.hidden_size, c.num_attention_heads * c.head_size(),
+      q_proj_(s / "q_proj", c.hidden_size,
+              c.num_attention_heads * c.head_size() * (design.output_gates ? 2 : 1),
               {.bias = design.qkv_biases, .init = init}),
       k_proj_(s / "k_proj", c.hidden_size, c.num_key_value_heads * c.head_size(),
               {.bias = design.qkv_biases, .init = init}),
@@ -83,15 +84,23 @@ double SelfAttention::scale() const {
 }
 
 Value SelfAttention::forward(Value x, const Positions& positions, Value frequencies) const {
-  Value q = heads_of(q_proj_(x), config_.num_attention_heads, q_norm_),
+  const int64_t size = config_.head_size();
+  Value projected = q_proj_(x), gates;
+  if (design_.output_gates) {
+    const Value both = reshape(projected, {x.dim(0), x.dim(1), config_.num_attention_heads, 2 * size});
+    projected = slice(both, 3, 0, size);
+    gates = sigmoid(slice(both, 3, size));
+  }
+  Value q = heads_of(projected, config_.num_attention_heads, q_norm_),
         k = heads_of(k_proj_(x), config_.num_key_value_heads, k_norm_);
   const Value v = heads_of(v_proj_(x), config_.num_key_value_heads, {});
   if (q_norm_ && design_.head_norms != HeadNorms::kWhole) q = (*q_norm_)(q), k = (*k_norm_)(k);
-  const Value heads = cache_.attend(with_temperature(rotated(q, positions, frequencies), positions),
-                                    rotated(k, positions, frequencies), v, positions,
-                                    {.scale = scale(), .window = design_.window}, design_.score_limit,
-                                    sinks_ ? sinks_.in(*x.graph) : Value());
-  return o_proj_(reshape(heads, {x.dim(0), x.dim(1), config_.num_attention_heads * config_.head_size()}));
+  Value heads = cache_.attend(with_temperature(rotated(q, positions, frequencies), positions),
+                              rotated(k, positions, frequencies), v, positions,
+                              {.scale = scale(), .window = design_.window}, design_.score_limit,
+                              sinks_ ? sinks_.in(*x.graph) : Value());
+  if (gates) heads = heads * gates;
+  return o_proj_(reshape(heads, {x.dim(0), x.dim(1), config_.num_attention_heads * size}));
 }
 
 }  // namespace genesis::models

@@ -6,6 +6,7 @@
 #include "builder/genesis.h"
 #include "models/config_sizes.h"
 #include "models/families/decoder/attention.h"
+#include "models/families/decoder/gated_delta_net.h"
 #include "models/families/decoder/latent_attention.h"
 #include "models/families/decoder/mixture.h"
 #include "models/families/decoder/mlp.h"
@@ -26,6 +27,8 @@ MixerLayer make_mixer(const Scope& s, const DecoderConfig& c, const LayerDesign&
       return LatentAttention(s / "self_attn", c, design, init);
     case MixerKind::kShortConvolution:
       return ShortConvolution(s / "conv", c, design.convolution, init);
+    case MixerKind::kGatedDelta:
+      return GatedDeltaNet(s / "linear_attn", c, design.delta, init);
     case MixerKind::kAttention:
       break;
   }

@@ -42,7 +42,7 @@ enum class HeadNorms : uint8_t {
   kWhole,       // over the whole projection
 };
 // The part of a layer that exchanges information between tokens.
-enum class MixerKind : uint8_t { kAttention, kLatentAttention, kShortConvolution };
+enum class MixerKind : uint8_t { kAttention, kLatentAttention, kShortConvolution, kGatedDelta };
 // The rotation of queries and keys, by which they know the positions of their tokens.
 enum class RotationKind : uint8_t { kNone, kRotary };
 enum class MlpKind : uint8_t {
@@ -64,6 +64,15 @@ struct LatentDesign {
 struct ConvolutionDesign {
   int64_t taps = 3;     // tokens that it reads, at least two
   bool biases = false;  // the convolution and both products have them
+};
+
+// The sizes of the gated delta rule. Each key head serves as many value heads, which follow each other.
+struct DeltaDesign {
+  int64_t key_heads = 0, value_heads = 0, key_size = 0, value_size = 0;
+  int64_t taps = 4;  // tokens that the convolution before it reads
+
+  int64_t keys() const { return key_heads * key_size; }
+  int64_t values() const { return value_heads * value_size; }
 };
 
 // The numbers by which a token chooses its experts, and the factors of what these compute.
@@ -119,12 +128,15 @@ struct LayerDesign {
   double temperature_beta = 0;
   double score_scale = 0;  // factor of attention scores; 0: 1 / sqrt(head size)
   double score_limit = 0;  // scores s become limit * tanh(s / limit); 0: no limit
-  bool sinks = false;      // each head has a score of no token, which lessens the weights of its tokens
-  int64_t window = 0;      // number of tokens that attention sees; 0: all
+  // q_proj has for each head the query, then as many numbers, whose sigmoid multiplies the head's result.
+  bool output_gates = false;
+  bool sinks = false;  // each head has a score of no token, which lessens the weights of its tokens
+  int64_t window = 0;  // number of tokens that attention sees; 0: all
   MlpKind mlp = MlpKind::kSwiGlu;
   bool mlp_biases = false;
   LatentDesign latent = {};            // sizes for MixerKind::kLatentAttention
   ConvolutionDesign convolution = {};  // for MixerKind::kShortConvolution
+  DeltaDesign delta = {};              // for MixerKind::kGatedDelta
   ExpertsDesign experts = {};
   double residual_scale = 1;  // factor of what mixer and MLP add to the stream
 };

@@ -46,8 +46,12 @@ ZOO = {
     "starcoder2": SIZES | dict(sliding_window=3), "stablelm": SIZES | dict(hidden_size=32, use_parallel_residual="true"),
     "cohere": SIZES | dict(use_qk_norm="true", logit_scale=0.5),
     "cohere2": SIZES | dict(sliding_window=3, layer_types="sliding_attention,full_attention"),
+    "qwen3_next": SIZES | dict(head_dim=8, partial_rotary_factor=0.5, num_experts=4, moe_intermediate_size=8, shared_expert_intermediate_size=12,
+                               layer_types="linear_attention,full_attention"),
     "gpt2": dict(vocab_size=61, n_positions=64, n_embd=16, n_layer=2, n_head=2),
 }
+# Weights rounded to bf16 change the logits by so much; the gated delta rule amplifies more than attention does.
+LOSSY = {"qwen3_next": 0.3}
 
 
 def run(tools, *words):
@@ -85,7 +89,8 @@ def check_import(tools, source, folder):
         run(tools, "genesis-run", "export", file, "-o", out, *how)
         config = json.loads((out / "config.json").read_text())
         lossless = "bf16" not in how or stored == "bfloat16"
-        compare(f"{out.name} against its checkpoint", torch_logits(out), torch_logits(source), 0 if lossless else 0.1)
+        compare(f"{out.name} against its checkpoint", torch_logits(out), torch_logits(source),
+                0 if lossless else LOSSY.get(source.name, 0.1))
         if not how or "--shard-size" in how:
             assert config == json.loads((source / "config.json").read_text()), out
             run(tools, "genesis-build", out, "-o", folder / "again.genesis")
