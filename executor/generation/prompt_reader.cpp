@@ -112,8 +112,7 @@ std::vector<PromptReader::Chunk> PromptReader::cut(const char* entry, const std:
     // A recurrent state would read the padding of a cache of one row, whose entry points take no lengths. Where chunks depend on
     // the text alone, more rows are read in the same chunks.
     const bool may_pad = can_rewind_ || (rows_.size() > 1 && !limits_.by_length_alone);
-    const auto [size, repeated] =
-        next_chunk(longest, before, room, {most, limits_.by_length_alone, may_pad});
+    const auto [size, repeated] = next_chunk(longest, before, room, {most, limits_.by_length_alone, may_pad});
     for (size_t i = 0; i < rows.size(); ++i) {
       read[i].at -= repeated;
       read[i].count = std::min(size, unread(i));
