@@ -108,7 +108,7 @@ std::vector<PromptReader::Chunk> PromptReader::cut(const char* entry, const std:
     // Several rows may begin at different positions, and repeat no tokens; recurrent states cannot.
     const int64_t before = rows.size() == 1 && can_rewind_ ? read[0].at : 0;
     // With several rows, padding is not written to the cache; still no chunk may be longer than the cache.
-    const int64_t room = limits_.capacity - (rows_.size() == 1 ? before : 0);
+    const int64_t room = limits_.capacity - (rows_.size() == 1 ? read[0].at : 0);
     // A recurrent state would read the padding of a cache of one row, whose entry points take no lengths. Where chunks depend on
     // the text alone, more rows are read in the same chunks.
     const bool may_pad = can_rewind_ || (rows_.size() > 1 && !limits_.by_length_alone);
