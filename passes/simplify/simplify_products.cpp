@@ -66,25 +66,38 @@ Value permute_into_attention(const Candidate& c) {
   return permute(c.graph.add_node(c.op, to_attributes(op), operands)[0], kSwapTimeAndHeads);
 }
 
-// Returns x behind a reshape that joins all axes but the last two to one; empty if `x` is made otherwise.
-Value with_own_batch(Value x, const Shape& batch) {
+// Returns the value in front of a reshape that joins the batch axes of x to one; empty if `x` is made otherwise. Repeated heads have an
+// axis more there.
+Value before_joined_batch(Value x, const Shape& batch) {
   const Value y = under<ops::Reshape>(x);
   const int rank = batch.rank();
-  if (!y || x.rank() != 3 || y.rank() != rank) return {};
-  for (int axis = 0; axis < rank - 2; ++axis)
-    if (!(y.dim(axis) == batch[axis])) return {};
-  return y.dim(-1) == x.dim(-1) && y.dim(-2) == x.dim(-2) ? y : Value();
+  if (!y || x.rank() != 3 || y.rank() < rank || !(y.dim(-1) == x.dim(-1)) || !(y.dim(-2) == x.dim(-2)))
+    return {};
+  Dim count = 1;
+  for (int axis = 0; axis < rank - 2; ++axis) count = count * batch[axis];
+  return count == x.dim(0) ? y : Value();
+}
+
+Value with_batch(Value x, const Shape& batch) {
+  Shape shape = batch;
+  for (const int axis : {-2, -1}) shape[batch.rank() + axis] = x.dim(axis);
+  return x.shape() == shape ? x : reshape(x, shape);
 }
 
 // reshape(matmul(reshape(a), reshape(b))) -> matmul(a, b), where the reshapes join the batch axes to one and part them again: torch has
 // products with one batch axis only
 Value batch_into_matmul(const Candidate& c) {
-  if (!is<ops::Reshape>(c.op) || c.type.shape.rank() < 4) return {};
+  const Shape& shape = c.type.shape;
+  if (!is<ops::Reshape>(c.op) || shape.rank() < 4) return {};
   const auto product = match<ops::Matmul>(c.graph, c.inputs[0].id);
   if (!product || !product->is_plain() || product.num_inputs() != 2 || c.inputs[0].rank() != 3) return {};
-  const Value a = with_own_batch(c.graph.handle(product.input(0)), c.type.shape);
-  const Value b = with_own_batch(c.graph.handle(product.input(1)), c.type.shape);
-  return a && b ? c.graph.add_node(*product.node->op, product.node->attributes, {a, b})[0] : Value();
+  if (!(shape[shape.rank() - 1] == c.inputs[0].dim(-1)) || !(shape[shape.rank() - 2] == c.inputs[0].dim(-2)))
+    return {};
+  const Value a = before_joined_batch(c.graph.handle(product.input(0)), shape);
+  const Value b = before_joined_batch(c.graph.handle(product.input(1)), shape);
+  if (!a || !b) return {};
+  return c.graph.add_node(*product.node->op, product.node->attributes,
+                          {with_batch(a, shape), with_batch(b, shape)})[0];
 }
 
 constexpr SimplifyRule kRules[] = {

@@ -164,6 +164,19 @@ TEST(Simplify, HeadsStayWhereProjectionsPutThem) {
                     "%r = reshape(%attention) {shape=[2,8,64]}\nreturn y = %r\n");
 }
 
+// run_decompositions() of PyTorch makes such products of repeated heads.
+TEST(Simplify, ProductsGetTheirBatchAxesBack) {
+  const std::string heads = "%u = reshape(k) {shape=[2,2,1,5,8]}\n %e = expand(%u) {shape=[2,2,3,5,8]}\n";
+  const std::string product =
+      "%a = reshape(q) {shape=[12,5,8]}\n %b = reshape(%e) {shape=[12,5,8]}\n"
+      "%m = matmul(%a, %b) {transpose_b=true}\n";
+  expect_simplified("q: f32[2,6,5,8], k: f32[2,2,5,8]",
+                    heads + product + "%y = reshape(%m) {shape=[2,6,5,5]}\n return y = %y",
+                    "%u = reshape(k) {shape=[2,2,1,5,8]}\n%e = expand(%u) {shape=[2,2,3,5,8]}\n"
+                    "%reshape = reshape(%e) {shape=[2,6,5,8]}\n"
+                    "%matmul = matmul(q, %reshape) {transpose_b=true}\nreturn y = %matmul\n");
+}
+
 TEST(Simplify, KnownSizesAreNumbers) {
   expect_simplified("x: f32[3]", "%d = dim_value() {dim=[7], dtype=f32}\n %y = mul(x, %d)\n return y = %y",
                     "%full = full() {value=7}\n%y = mul(x, %full)\nreturn y = %y\n");

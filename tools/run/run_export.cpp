@@ -64,9 +64,9 @@ void tell_of_averages(const ExportFlags& flags, const Model& model) {
 void patch_onnx(const ExportFlags& flags, const Model& model) {
   const auto patched = models::onnx::patch_weights(model, flags.like, flags.output);
   for (const std::string& name : patched.untouched)
-    log_warning("the parameter '{}' has no initializer in '{}': its values are left out", name, flags.like);
+    log_warning("the parameter '{}' is no weight of '{}': its values are left out", name, flags.like);
   flags.out.print({{"files", {flags.output}}, {"replaced", patched.replaced}}, [&] {
-    std::cout << fmt::format("{}: {} with {} initializers of the model\n", printable(flags.output),
+    std::cout << fmt::format("{}: {} with {} weights of the model\n", printable(flags.output),
                              printable(flags.like), patched.replaced);
   });
 }

@@ -48,6 +48,15 @@ std::string module_of(const OnnxNode& node) {
   return begin == std::string::npos ? "" : path.substr(begin);
 }
 
+// A Constant node of the main graph whose tensor holds several reals is a weight, as an initializer is: PaddlePaddle and others write
+// weights this way. Single numbers belong to formulas, such as those of activations.
+void keep_weight(const OnnxNode& node, Item& item) {
+  if (!node.attribute("value") || !item.tensor || !is_float(item.tensor->dtype())) return;
+  if (item.tensor->numel() <= 1 && item.tensor->rank() <= 1) return;
+  item.name = node.outputs[0];
+  item.is_parameter = true;
+}
+
 }  // namespace
 
 GraphRunner::GraphRunner(const OnnxFile& file, Environment& environment)
@@ -190,6 +199,8 @@ void GraphRunner::run_node(const OnnxNode& node, Frame& frame) {
     const std::vector<ItemPtr> results =
         function ? run_function(*function, own, inputs) : run_operator(own, inputs, frame);
     graph.pop_scope();
+    if (depth_ == 1 && node.op == "Constant" && !function && !node.outputs.empty())
+      keep_weight(node, *results[0]);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].empty()) continue;
       if (i >= results.size() || !results[i])

@@ -243,7 +243,8 @@ std::optional<KnownSizes> elementwise(const Node& node, const std::vector<int64_
   return std::nullopt;
 }
 
-// The nodes that a value is made by, in order; nothing if an input, a state or a random number is among the ancestors.
+// The nodes that a value is made by, in order; nothing if an input or a random number is among the ancestors. A weight among them counts
+// with the value that the file gives it: only sizes, axes and the like are asked for, which training does not change.
 std::optional<std::vector<NodeId>> constant_ancestors(Value value) {
   const Graph& graph = *value.graph;
   std::set<NodeId> nodes;
@@ -251,7 +252,7 @@ std::optional<std::vector<NodeId>> constant_ancestors(Value value) {
   while (!open.empty()) {
     const ValueInfo& info = graph.value(open.back());
     open.pop_back();
-    if (info.kind == ValueKind::kInput || info.kind == ValueKind::kState) return std::nullopt;
+    if (info.kind == ValueKind::kInput) return std::nullopt;
     if (!info.type.shape.is_constant() || info.type.numel() > kMaxComputed) return std::nullopt;
     if (info.kind != ValueKind::kNode || !nodes.insert(info.producer).second) continue;
     const Node& node = graph.node(info.producer);
@@ -263,6 +264,12 @@ std::optional<std::vector<NodeId>> constant_ancestors(Value value) {
   return std::vector<NodeId>(nodes.begin(), nodes.end());
 }
 
+// Returns the value of a constant or a weight.
+Tensor stored_value(const Graph& graph, const ValueInfo& info) {
+  if (info.kind == ValueKind::kState) return graph.model().state(info.index).initial;
+  return graph.model().tensors()[static_cast<size_t>(info.index)].tensor;
+}
+
 Tensor run_alone(Value value, const std::vector<NodeId>& nodes) {
   const Graph& graph = *value.graph;
   auto model = std::make_shared<Model>();
@@ -271,8 +278,7 @@ Tensor run_alone(Value value, const std::vector<NodeId>& nodes) {
   const auto find = [&](ValueId id) {
     const auto known = made.find(id);
     if (known != made.end()) return known->second;
-    const auto index = static_cast<size_t>(graph.value(id).index);  // a constant
-    const int32_t tensor = model->add_tensor("t", graph.model().tensors()[index].tensor);
+    const int32_t tensor = model->add_tensor("t", stored_value(graph, graph.value(id)));
     return made[id] = part.constant(tensor);
   };
   for (const NodeId id : nodes) {
@@ -293,8 +299,8 @@ std::optional<Tensor> KnownValues::tensor(Value value) {
   const auto [place, is_new] = tensors_.emplace(value.id.index, std::nullopt);
   if (!is_new) return place->second;
   const ValueInfo& info = value.graph->value(value.id);
-  if (info.kind == ValueKind::kConstant)
-    return place->second = value.graph->model().tensors()[static_cast<size_t>(info.index)].tensor;
+  if (info.kind == ValueKind::kConstant || info.kind == ValueKind::kState)
+    return place->second = stored_value(*value.graph, info);
   if (const auto nodes = constant_ancestors(value)) place->second = run_alone(value, *nodes);
   return tensors_[value.id.index];
 }

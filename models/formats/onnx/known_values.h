@@ -20,10 +20,10 @@ struct KnownSizes {
 
 class KnownValues {
  public:
-  // Returns the elements of an integer tensor, or of reals that are whole; nothing if they depend on data of inputs or states, or
-  // are no polynomials of symbols.
+  // Returns the elements of an integer tensor, or of reals that are whole; nothing if they depend on data of inputs, or are
+  // no polynomials of symbols. Weights count with the values in the file.
   std::optional<KnownSizes> sizes(Value value);
-  // Returns a tensor that depends on constants alone, which is computed by running that part of the graph on the CPU.
+  // Returns a tensor that depends on constants and weights alone, which is computed by running that part of the graph on the CPU.
   std::optional<Tensor> tensor(Value value);
   // Returns the names of the inputs and states that a value depends on.
   std::vector<std::string> sources(Value value) const;

@@ -210,7 +210,7 @@ std::string run_apart(const fs::path& folder) {
 
 // Models of make_models.py: symbolic sizes, external data, a function, a loop, a branch, a recurrent layer.
 TEST(OnnxCases, GiveOnnxruntimesNumbers) {
-  for (const char* name : {"net", "attention", "loops"})
+  for (const char* name : {"net", "attention", "loops", "constants"})
     EXPECT_EQ(run_case(fs::path(GENESIS_SOURCE_ROOT) / "tests/models/onnx/cases" / name), "PASS") << name;
 }
 

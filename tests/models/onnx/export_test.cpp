@@ -300,5 +300,25 @@ TEST(OnnxExport, TrainedValuesGoBackIntoTheFile) {
   fs::remove(patched);
 }
 
+TEST(OnnxExport, TrainedValuesGoBackIntoConstantNodes) {
+  const fs::path original = fs::path(GENESIS_SOURCE_ROOT) / "tests/models/onnx/cases/constants/model.onnx";
+  const std::shared_ptr<Model> model = models::onnx::import_model(original);
+  for (const char* name : {"c.w", "fc.b", "bn.mean"}) {
+    const int32_t state = model->find_state(name);
+    ASSERT_GE(state, 0) << name;
+    model->set_initial(state, Tensor::rand(model->state(state).type.shape.sizes(), /*seed=*/9));
+  }
+  const OnnxPath file;
+  const auto report = models::onnx::patch_weights(*model, original, file.path());
+  EXPECT_EQ(report.replaced, 10);
+  EXPECT_EQ(report.untouched, std::vector<std::string>{});
+  const NamedTensors inputs = {{"x", Tensor::rand({1, 2, 6, 5}, 4)}};
+  Session changed(model), again(models::onnx::import_model(file.path())),
+      before(models::onnx::import_model(original));
+  const Tensor expected = changed.run("forward", inputs)["y"], got = again.run("forward", inputs)["y"];
+  EXPECT_EQ(largest_difference(expected, got), 0);
+  EXPECT_GT(largest_difference(before.run("forward", inputs)["y"], got), 0.01);
+}
+
 }  // namespace
 }  // namespace genesis

@@ -260,6 +260,28 @@ TEST(Onnx, ImportedModelsTrainAndAreSaved) {
   EXPECT_LT(last, 0.7F * first);
 }
 
+TEST(Onnx, WeightsInConstantNodesAreParameters) {
+  const std::shared_ptr<Model> net = import_model(cases() / "constants/model.onnx");
+  for (const char* name : {"c.w", "c.b", "bn.w", "bn.b", "fc.w", "fc.b"}) {
+    ASSERT_GE(net->find_state(name), 0) << name;
+    EXPECT_EQ(net->state(net->find_state(name)).role, StateRole::kParameter) << name;
+  }
+  for (const char* name : {"bn.mean", "bn.var"}) {
+    ASSERT_GE(net->find_state(name), 0) << name;
+    EXPECT_EQ(net->state(net->find_state(name)).role, StateRole::kBuffer) << name;
+  }
+  for (const char* name : {"three", "row"}) EXPECT_LT(net->find_state(name), 0) << name;
+  passes::add_loss(*net, {});
+  passes::add_training(*net, {.optimizer = optim::SGD{.lr = 0.1}});
+  Session session(net, {.device = "cpu"});
+  const NamedTensors batch = {{"x", Tensor::randn({3, 2, 6, 5}, 1)},
+                              {"target", Tensor::of<int64_t>({0, 1, 2})}};
+  const float first = session.run("train_step", batch)["loss"].item<float>();
+  float last = first;
+  for (int i = 0; i < 20; ++i) last = session.run("train_step", batch)["loss"].item<float>();
+  EXPECT_LT(last, 0.9F * first);
+}
+
 TEST(Onnx, OperatorsAreSortedInTheirTables) {
   EXPECT_GT(models::onnx::operator_names().size(), 180U);
   EXPECT_NE(models::onnx::find_operator("Conv"), nullptr);

@@ -134,7 +134,33 @@ def loops():
          [{"x": real(2, 4) + sign} for sign in (2, -2)])
 
 
+def constants():
+    """Weights in Constant nodes, as PaddlePaddle writes them; arithmetic of reals gives the scales of a resize."""
+    N = helper.make_node
+    variance = numpy_helper.from_array(RNG.random(4).astype(np.float32) + 0.5, "bn.var")
+    weights = [weight("c.w", 4, 2, 3, 3), weight("c.b", 4), weight("bn.w", 4), weight("bn.b", 4), weight("bn.mean", 4), variance, weight("fc.w", 4, 3),
+               weight("fc.b", 3), numpy_helper.from_array(np.array([1, 1, 4, 4], np.float32), "four"),
+               numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "two")]
+    nodes = [N("Constant", [], [w.name], value=w) for w in weights] + [
+        N("Constant", [], ["three"], value_float=3.0),
+        N("Constant", [], ["row"], value=ints("row", [1, 3])),
+        N("Conv", ["x", "c.w", "c.b"], ["a"], pads=[1, 1, 1, 1]),
+        N("BatchNormalization", ["a", "bn.w", "bn.b", "bn.mean", "bn.var"], ["b"]),
+        N("Div", ["four", "two"], ["scales"]),
+        N("Resize", ["b", "", "scales"], ["c"], mode="nearest"),
+        N("Mul", ["c", "three"], ["d"]),
+        N("Relu", ["d"], ["e"]),
+        N("GlobalAveragePool", ["e"], ["f"]),
+        N("Flatten", ["f"], ["g"]),
+        N("MatMul", ["g", "fc.w"], ["h"]),
+        N("Reshape", ["fc.b", "row"], ["fc.row"]),
+        N("Add", ["h", "fc.row"], ["y"]),
+    ]
+    save("constants", nodes, [info("x", ["batch", 2, 6, 5])], [info("y", ["batch", 3])], [], [{"x": real(n, 2, 6, 5)} for n in (1, 3)])
+
+
 if __name__ == "__main__":
     net()
     attention()
     loops()
+    constants()

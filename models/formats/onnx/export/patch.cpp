@@ -15,7 +15,9 @@ namespace genesis::models::onnx {
 namespace {
 
 // Fields of ModelProto, GraphProto and TensorProto.
-constexpr uint32_t kGraph = 7, kInitializer = 5, kDims = 1, kElement = 2, kName = 8, kRaw = 9;
+constexpr uint32_t kGraph = 7, kNode = 1, kInitializer = 5, kDims = 1, kElement = 2, kName = 8, kRaw = 9;
+// Fields of NodeProto and AttributeProto.
+constexpr uint32_t kOutput = 2, kOperator = 4, kAttribute = 5, kTensorOfAttribute = 5;
 
 std::string_view view_of(const ProtoMessage& message) {
   return {reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size()};
@@ -53,7 +55,7 @@ class Patcher {
       result += field.number == kGraph ? proto_piece(kGraph, graph(field.message())) : same(field);
     });
     if (replaced_.empty())
-      fail("no initializer has the name of a parameter of the model: is this the file that it came from?");
+      fail("no weight has the name of a parameter of the model: is this the file that it came from?");
     if (result.size() >= (uint64_t{1} << 31))
       fail("the new file would have {} bytes: the limit is 2 GiB", result.size());
     return result;
@@ -72,15 +74,42 @@ class Patcher {
   std::string graph(const ProtoMessage& message) {
     std::string result;
     for_each_field(message, [&](const ProtoField& field) {
-      result += field.number == kInitializer ? proto_piece(kInitializer, initializer(field.message()))
-                                             : same(field);
+      if (field.number == kInitializer)
+        result += proto_piece(kInitializer, weight(field.message(), read_onnx_tensor(field.message()).name));
+      else
+        result += field.number == kNode ? proto_piece(kNode, node(field.message())) : same(field);
     });
     return result;
   }
 
-  std::string initializer(const ProtoMessage& message) {
+  // A Constant node is a weight called after its output.
+  std::string node(const ProtoMessage& message) {
+    std::string output, op, result;
+    for_each_field(message, [&](const ProtoField& field) {
+      if (field.number == kOutput) output = field.text();
+      if (field.number == kOperator) op = field.text();
+    });
+    if (op != "Constant") return std::string(view_of(message));
+    for_each_field(message, [&](const ProtoField& field) {
+      result += field.number == kAttribute ? proto_piece(kAttribute, attribute(field.message(), output))
+                                           : same(field);
+    });
+    return result;
+  }
+
+  std::string attribute(const ProtoMessage& message, const std::string& name) {
+    std::string result;
+    for_each_field(message, [&](const ProtoField& field) {
+      result += field.number == kTensorOfAttribute
+                    ? proto_piece(kTensorOfAttribute, weight(field.message(), name))
+                    : same(field);
+    });
+    return result;
+  }
+
+  std::string weight(const ProtoMessage& message, const std::string& name) {
     const OnnxTensor tensor = read_onnx_tensor(message);
-    const int32_t index = model_.find_state(tensor.name);
+    const int32_t index = model_.find_state(name);
     const bool has_state = index >= 0 && (model_.state(index).role == StateRole::kParameter ||
                                           model_.state(index).role == StateRole::kBuffer);
     if (!has_state && !tensor.data.external) return std::string(view_of(message));
@@ -91,7 +120,7 @@ class Patcher {
   Tensor value_of(const State& state, const TensorType& wanted) {
     const Tensor value = initial_value(state);
     if (!(value.shape() == wanted.shape))
-      fail("the initializer '{}' is {}, and the model has {}", state.name, wanted.to_string(),
+      fail("the weight '{}' is {} in the file, and the model has {}", state.name, wanted.to_string(),
            value.type().to_string());
     replaced_.insert(state.name);
     return value.dtype() == wanted.dtype ? value : value.to(wanted.dtype);

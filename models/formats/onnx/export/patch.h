@@ -10,14 +10,14 @@
 namespace genesis::models::onnx {
 
 struct Patched {
-  int64_t replaced = 0;                // initializers that got the values of states
-  std::vector<std::string> untouched;  // parameters of the model that no initializer has, sorted
+  int64_t replaced = 0;                // weights of the file that got the values of states
+  std::vector<std::string> untouched;  // parameters of the model that the file does not have, sorted
 };
 
-// Copies the file `original` to `path` with the values of the model's parameters and buffers in the initializers of the same names and shapes.
-// They keep their element types: values are rounded to these. External data of the original is taken into the new file. Throws Error naming the
-// path for a file that cannot be read, for an initializer of another shape, if no initializer has the name of a state, and if the new file would
-// have 2 GiB or more.
+// Copies the file `original` to `path` with the values of the model's parameters and buffers in the initializers and the Constant nodes of the main
+// graph that have their names and shapes. They keep their element types: values are rounded to these. External data of the original is taken into
+// the new file. Throws Error naming the path for a file that cannot be read, for a weight of another shape, if no weight has the name of a state, and
+// if the new file would have 2 GiB or more.
 Patched patch_weights(const Model& model, const std::filesystem::path& original,
                       const std::filesystem::path& path);
 
