@@ -77,7 +77,7 @@ std::string dates() {
 }
 
 // Returns the exponents that move the point by `least` places or more.
-std::string exponents(int64_t least) { return "[eE]\\+?0?" + natural(least, 99); }
+std::string exponents(int64_t least) { return "[eE]\\+?0?" + natural(least, 17); }
 
 }  // namespace
 

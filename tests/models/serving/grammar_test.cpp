@@ -114,8 +114,8 @@ TEST(JsonSchema, NumbersOfARange) {
 
 TEST(JsonSchema, IntegersMayBeWrittenAsOtherNumbers) {
   expect_schema(R"({"type": "integer"})",
-                {"0", "-826", "826.0", "-1.000", "1e3", "1E+03", "1.5e3", "0.25e2", "12.50e02", "7e99"},
-                {"826.5", "1.", "1e-3", "1.25e1", "1.e3", "01", "0.5", "1e", "1e999", "-"});
+                {"0", "-826", "826.0", "-1.000", "1e3", "1E+03", "1.5e3", "0.25e2", "12.50e02", "7e17"},
+                {"826.5", "1.", "1e-3", "1.25e1", "1.e3", "01", "0.5", "1e", "7e18", "-"});
   expect_schema(R"({"type": "integer", "minimum": 3, "exclusiveMaximum": 900})", {"3", "826.0", "899.00"},
                 {"2.0", "900.0", "3.5", "8."});
   expect_schema(R"({"type": "integer", "enum": [5, 7.0, 2.5]})", {"5", "5.0", "7", "7.00"}, {"2.5", "5.5"});
