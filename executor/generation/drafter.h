@@ -15,7 +15,8 @@ namespace genesis::generation {
 struct DraftRow {
   const std::vector<int64_t>* text = nullptr;  // all its tokens
   const SamplingOptions* options = nullptr;
-  int64_t most = 0;  // tokens to draft at most; 0: none
+  int64_t most = 0;    // tokens to draft at most; 0: none
+  uint64_t group = 0;  // Request::group
 };
 using Drafts = std::vector<std::vector<int64_t>>;  // by row
 

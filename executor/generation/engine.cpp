@@ -238,6 +238,7 @@ void Engine::Impl::start_task(Submission submission) {
   Row& row = give_row(session_, rows_, budget_, request, positions_of(request),
                       options_.reuse_prefixes && !reads_again_ ? unit : 0);
   Text& text = *row.text;
+  text.group = request.group;
   text.tokens.insert(text.tokens.end(), request.prompt.begin(), request.prompt.end());
   text.cached = std::min(text.cached, text.size() - 1);  // the last token is read again, at least
   if (reads_again_) text.cached = 0;

@@ -34,6 +34,7 @@ class ModelDrafter final : public Drafter {
   struct Held {
     std::vector<int64_t> tokens;  // tokens of the row that the cache holds
     int64_t most = 0;             // tokens to draft now
+    uint64_t group = 0;           // a text of another group is not continued
     int64_t size() const { return std::ssize(tokens); }
   };
 
@@ -70,6 +71,7 @@ void ModelDrafter::prepare(std::span<const DraftRow> wanted) {
     row.most = 0;
     if (wanted[r].most == 0) continue;
     const std::vector<int64_t>& text = *wanted[r].text;
+    if (std::exchange(row.group, wanted[r].group) != wanted[r].group) row.tokens.clear();
     const auto same = std::ranges::mismatch(row.tokens, text).in1 - row.tokens.begin();
     row.tokens.resize(static_cast<size_t>(std::min<int64_t>(same, std::ssize(text) - 1)));
     const bool is_known = std::ranges::all_of(text, [&](int64_t token) { return token < vocabulary_; });

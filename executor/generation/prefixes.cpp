@@ -12,12 +12,12 @@ int64_t shareable_after(int64_t shareable, int64_t at, int64_t count, int64_t un
   return std::min(shareable, at / unit * unit);
 }
 
-std::optional<Prefix> longest_prefix(const std::vector<Row>& rows, std::span<const int64_t> prompt,
-                                     int64_t unit) {
+std::optional<Prefix> longest_prefix(const std::vector<Row>& rows, const Request& request, int64_t unit) {
+  const std::vector<int64_t>& prompt = request.prompt;
   std::optional<Prefix> best;
   for (size_t r = 0; r < rows.size(); ++r) {
     const Text& text = *rows[r].text;
-    if (rows[r].conversation != 0) continue;
+    if (rows[r].conversation != 0 || text.group != request.group) continue;
     const int64_t limit = std::min({text.shareable, text.cached, text.size(), std::ssize(prompt) - 1});
     if (limit <= (best ? best->tokens : 0)) continue;
     const auto begin = text.tokens.begin();
@@ -47,7 +47,7 @@ Row& give_row(const Session& session, CacheRows& rows, CacheBudget& budget, cons
   const auto index = [&](const Row& row) { return static_cast<size_t>(&row - rows.all().data()); };
   Row* row = rows.find_free(request.conversation);
   std::optional<Prefix> prefix;
-  if (unit > 0 && request.conversation == 0) prefix = longest_prefix(rows.all(), request.prompt, unit);
+  if (unit > 0 && request.conversation == 0) prefix = longest_prefix(rows.all(), request, unit);
   if (!prefix) {
     budget.make_room(rows, index(*row), index(*row), positions);
     rows.assign(*row, request.conversation);

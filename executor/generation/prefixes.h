@@ -5,6 +5,8 @@
 // must not depend on what was read before it, so only tokens are shared that both texts read in the same chunks: whole chunks of
 // the largest size from the beginning of the text on, as far as no later chunk has written them again. Tokens that were chosen
 // one by one are read again. Other devices share all tokens.
+//
+// Texts of another Request::group are not looked at.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +29,9 @@ struct Prefix {
   size_t row = 0;
   int64_t tokens = 0;  // a multiple of `unit`, less than the prompt's size
 };
-// Returns the row that holds most of the prompt, and of several the first; rows of conversations are passed over. Empty if none
-// holds a unit.
-std::optional<Prefix> longest_prefix(const std::vector<Row>& rows, std::span<const int64_t> prompt,
-                                     int64_t unit);
+// Returns the row that holds most of the request's prompt, and of several the first; rows of conversations and of other groups are
+// passed over. Empty if none holds a unit.
+std::optional<Prefix> longest_prefix(const std::vector<Row>& rows, const Request& request, int64_t unit);
 
 // Gives a free row with memory for `positions` positions to a request, which must be possible (CacheRows::find_free,
 // CacheBudget::has_room): that of its conversation, or one whose cache holds a beginning of the prompt, possibly copied from another

@@ -63,6 +63,8 @@ struct Request {
   // Other requests have the same prompt: if one that has a row of the cache, or gets one first, reads it, this one copies what the
   // cache then holds. The text is the same as if it had read the prompt itself.
   bool shares_prompt = false;
+  // Requests of different groups share nothing of the cache, so that the time of an answer does not tell what other groups have asked.
+  uint64_t group = 0;
 };
 
 }  // namespace genesis::generation

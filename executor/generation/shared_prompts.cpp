@@ -5,10 +5,11 @@
 namespace genesis::generation {
 namespace {
 
-// Returns true if both rows have the same whole prompt.
+// Returns true if both rows have the same whole prompt, and requests of the same group.
 bool has_prompt(const Row& row, const Row& wanted) {
   const auto size = static_cast<size_t>(wanted.task->prompt_size());
   const auto &tokens = row.text->tokens, &prompt = wanted.text->tokens;
+  if (row.text->group != wanted.text->group) return false;
   return row.task && row.task->has_whole_prompt() && row.task->prompt_size() == wanted.task->prompt_size() &&
          std::equal(prompt.begin(), prompt.end(), tokens.begin(),
                     tokens.begin() + static_cast<std::ptrdiff_t>(size));

@@ -1,5 +1,6 @@
 // Prompts that several requests have: one row of the cache reads such a prompt, and the others copy what it holds. The chunks of a
-// prompt depend on its length alone, so that a text is the one that it would be if it had read its prompt itself.
+// prompt depend on its length alone, so that a text is the one that it would be if it had read its prompt itself. Requests of
+// another Request::group are not looked at.
 #pragma once
 
 #include <optional>

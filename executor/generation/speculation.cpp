@@ -46,7 +46,7 @@ std::vector<DraftRow> Speculation::wanted() {
     if (!row.goes_on()) continue;
     const int64_t room = room_of(row);
     wanted[r] = {&row.text->tokens, &row.task->options(),
-                 room > 0 ? std::min(room, row.task->draft_length().next()) : 0};
+                 room > 0 ? std::min(room, row.task->draft_length().next()) : 0, row.text->group};
   }
   return wanted;
 }

@@ -211,13 +211,17 @@ Recognizer::State Recognizer::state_of(Making making) {
 Recognizer::State Recognizer::find_next(State state, unsigned char byte) {
   const std::vector<int32_t> frames = states_[static_cast<size_t>(state)].frames;
   Making making;
+  Bytes alike;  // bytes that the same frames take as this one: they lead to the same state
+  alike.set();
   for (const int32_t number : frames) {
     const Frame frame = frames_[static_cast<size_t>(number)];
-    const int32_t bytes = (*frame.sequence)[frame.at].bytes;
-    if (grammar_.bytes(bytes).test(byte)) expand({frame.sequence, frame.at + 1, frame.below}, making);
+    const Bytes& bytes = grammar_.bytes((*frame.sequence)[frame.at].bytes);
+    alike &= bytes.test(byte) ? bytes : ~bytes;
+    if (bytes.test(byte)) expand({frame.sequence, frame.at + 1, frame.below}, making);
   }
   const State made = state_of(std::move(making));
-  next_[static_cast<size_t>(state)][byte] = made;
+  for (size_t b = 0; b < alike.size(); ++b)
+    if (alike.test(b)) next_[static_cast<size_t>(state)][b] = made;
   return made;
 }
 

@@ -76,7 +76,18 @@ std::string dates() {
          leap + ")";
 }
 
+// Returns the exponents that move the point by `least` places or more.
+std::string exponents(int64_t least) { return "[eE]\\+?0?" + natural(least, 17); }
+
 }  // namespace
+
+std::string whole_number_expression() {
+  constexpr int64_t kDigits = 15;  // of a fraction
+  std::string fraction = exponents(kDigits);
+  for (int64_t digits = kDigits; digits-- > 1;)
+    fraction = fmt::format("(?:{}|[0-9]{})", exponents(digits), fraction);
+  return fmt::format("-?(?:0|[1-9][0-9]{{0,17}})(?:{}|\\.(?:0{{1,17}}|[0-9]{}))?", exponents(0), fraction);
+}
 
 std::string integer_expression(const NumberRange& range) {
   const auto [least, most] = limits(range);

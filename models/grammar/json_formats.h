@@ -7,6 +7,12 @@
 
 namespace genesis::grammar {
 
+// Continues an expression of whole numbers: 826.0 is an integer of JSON schema as 826 is.
+constexpr const char* kZeroFraction = "(?:\\.0{1,17})?";
+// Returns an expression of the integers of up to 18 digits before an exponent of up to 17, which moves the point behind a
+// fraction's last digit: 826, 826.0, 1e3, 1.5e3, but not 1.5 or 1.25e1. Negative exponents are none of it.
+std::string whole_number_expression();
+
 // The least and the greatest value, both included; empty: any of up to 18 digits.
 struct NumberRange {
   std::optional<int64_t> least, most;

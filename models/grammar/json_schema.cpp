@@ -160,7 +160,7 @@ Rule JsonRules::other_string(const std::vector<std::string>& names) {
 }
 
 Rule JsonRules::integer() {
-  return kept(integer_, [&] { return add_regex(g_, "-?(0|[1-9][0-9]{0,17})"); });
+  return kept(integer_, [&] { return add_regex(g_, whole_number_expression()); });
 }
 
 Rule JsonRules::number() {
@@ -175,9 +175,7 @@ Rule JsonRules::number_within(const Json& schema, bool is_integer, const Locatio
   const auto limit = [&](const char* name) -> std::optional<int64_t> {
     const Json value = schema.value(name, Json());
     if (value.is_null()) return {};
-    const bool is_whole = value.is_number() && value.get<double>() == std::floor(value.get<double>()) &&
-                          std::abs(value.get<double>()) < 1e15;
-    if (!is_whole) fail("the schema at {}/{} is no whole number of up to 15 digits", at.path, name);
+    if (!is_whole(value)) fail("the schema at {}/{} is no whole number of up to 15 digits", at.path, name);
     return static_cast<int64_t>(value.get<double>());
   };
   range.least = limit("minimum");
@@ -193,8 +191,8 @@ Rule JsonRules::number_within(const Json& schema, bool is_integer, const Locatio
   if (!range.least && !range.most) return is_integer ? integer() : number();
   return with_context(
       [&] {
-        return add_regex(
-            g_, is_integer ? integer_expression(range) : number_expression(range, leaves_least, leaves_most));
+        return add_regex(g_, is_integer ? integer_expression(range) + kZeroFraction
+                                        : number_expression(range, leaves_least, leaves_most));
       },
       [&] { return "in the schema at " + at.path; });
 }
@@ -320,6 +318,8 @@ Rule JsonRules::constants(const Json& schema, const Location& at) {
 }
 
 Rule JsonRules::constant(const Json& value) {
+  if (is_whole(value))  // 5 and 5.0 are the same
+    return g_.sequence({g_.text(fmt::format("{:.0f}", value.get<double>())), add_regex(g_, kZeroFraction)});
   if (!value.is_structured()) return g_.text(value.dump());
   const bool is_object = value.is_object();
   std::vector<Rule> parts = {g_.text(is_object ? "{" : "["), blank_};

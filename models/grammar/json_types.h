@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -9,11 +10,18 @@
 
 namespace genesis::grammar {
 
+// Returns true for a number without a fraction, of up to 15 digits, whichever way it is written: 5, 5.0 and 50e-1 are the same.
+inline bool is_whole(const nlohmann::ordered_json& value) {
+  if (!value.is_number()) return false;
+  const auto number = value.get<double>();
+  return number == std::floor(number) && std::abs(number) < 1e15;
+}
+
 inline bool has_type(const nlohmann::ordered_json& value, const std::string& type) {
   return type == "object"    ? value.is_object()
          : type == "array"   ? value.is_array()
          : type == "string"  ? value.is_string()
-         : type == "integer" ? value.is_number_integer()
+         : type == "integer" ? value.is_number_integer() || is_whole(value)
          : type == "number"  ? value.is_number()
          : type == "boolean" ? value.is_boolean()
                              : type == "null" && value.is_null();

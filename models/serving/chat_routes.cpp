@@ -56,7 +56,7 @@ void answer_chat(const Call& call) {
   task.format = std::make_unique<ChatFormat>(
       model, ChatFormat::Options{call.host.name, static_cast<size_t>(task.n), task.streams,
                                  delivery.includes_usage, task.options.logprobs, tools.may_call});
-  start_texts(call.language(), std::move(task), call.reply);
+  start_texts(call.language(), std::move(task), call.reply, call.client);
 }
 
 void answer_template(const Call& call) {

@@ -180,7 +180,7 @@ void answer_completion(const Call& call) {
     if (echoes) format.echoes.insert(format.echoes.end(), static_cast<size_t>(task.n), text);
   const size_t texts = task.prompts.size() * static_cast<size_t>(task.n);
   task.format = std::make_unique<CompletionFormat>(model, std::move(format), texts);
-  start_texts(call.language(), std::move(task), call.reply);
+  start_texts(call.language(), std::move(task), call.reply, call.client);
 }
 
 }  // namespace genesis::serving

@@ -56,6 +56,8 @@ void Metrics::count_result(const generation::Result& result) {
   ++results_[std::string(name_of(result.finish_reason))];
   prompt_tokens_ += result.prefilled + result.cached;
   cached_tokens_ += result.cached;
+  drafted_tokens_ += result.drafted;
+  accepted_tokens_ += result.accepted;
   generated_tokens_ += tokens;
   queued_.add(result.queued_seconds);
   const double first = result.queued_seconds + result.compile_seconds + result.prefill_seconds;
@@ -87,7 +89,10 @@ std::string Metrics::counters() const {
   return text + single("genesis_prompt_tokens_total", "counter", "Tokens of prompts.", prompt_tokens_) +
          single("genesis_cached_tokens_total", "counter", "Tokens of prompts that the cache held already.",
                 cached_tokens_) +
-         single("genesis_generated_tokens_total", "counter", "Tokens that were chosen.", generated_tokens_);
+         single("genesis_generated_tokens_total", "counter", "Tokens that were chosen.", generated_tokens_) +
+         single("genesis_drafted_tokens_total", "counter", "Tokens that were drafted.", drafted_tokens_) +
+         single("genesis_accepted_tokens_total", "counter", "Drafted tokens that were chosen.",
+                accepted_tokens_);
 }
 
 std::string Metrics::gauges() const {

@@ -44,6 +44,7 @@ class Metrics {
   std::map<std::pair<std::string, int>, int64_t> answers_;  // by route and status
   std::map<std::string, int64_t> results_;                  // by reason of the end
   int64_t prompt_tokens_ = 0, cached_tokens_ = 0, generated_tokens_ = 0;
+  int64_t drafted_tokens_ = 0, accepted_tokens_ = 0;
   int64_t rows_ = 0, positions_ = 0, cache_bytes_ = 0;
   generation::Load load_ = {};
   Histogram first_token_, token_, whole_, queued_;

@@ -294,7 +294,7 @@ void answer_responses(const Call& call) {
   task.headers = answer_headers(task.options, fields);
   task.format =
       std::make_unique<ResponseFormat>(response_json(call.host, task.options, body), tools.may_call);
-  start_texts(call.language(), std::move(task), call.reply);
+  start_texts(call.language(), std::move(task), call.reply, call.client);
 }
 
 }  // namespace genesis::serving

@@ -15,6 +15,8 @@ struct Call {
   Host& host;
   const HttpRequest& request;
   const std::shared_ptr<Reply>& reply;
+  uint64_t client =
+      0;  // the number of its key, from 1; 0: none was needed. Clients share nothing of the cache
 
   // These throw ApiError if the server's model cannot do that.
   LanguageModel& language() const;

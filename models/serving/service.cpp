@@ -107,29 +107,33 @@ bool Service::is_idle() const {
   return (!host_.language || host_.language->is_idle()) && (!host_.encoder || host_.encoder->is_idle());
 }
 
-void Service::check_access(const HttpRequest& request, bool is_open) const {
+// Returns the number of the client's key, from 1; 0 if it needs none.
+uint64_t Service::check_access(const HttpRequest& request, bool is_open) const {
   const std::string origin = request.header("origin"), host = request.header("host");
   const bool is_own = origin == "http://" + host || origin == "https://" + host;
   if (!origin.empty() && !is_own && !options_.origins.contains("*") && !options_.origins.contains(origin))
     throw ApiError(403, "permission_error", "origin_not_allowed",
                    fmt::format("pages of {} may not ask this server: --origin allows them", origin));
-  if (is_open) return;
+  if (is_open) return 0;
   if (options_.keys.empty()) {
     if (options_.is_local && !is_local_name(host))
       throw ApiError(
           403, "permission_error", "host_not_allowed",
           fmt::format("this server has no keys and answers only to names of its machine, got {}", host));
-    return;
+    return 0;
   }
   constexpr std::string_view kBearer = "Bearer ";
   const std::string given = request.header("authorization");
-  bool is_known = false;
-  for (const std::string& key : options_.keys)
-    is_known |= given.starts_with(kBearer) && is_same(given.substr(kBearer.size()), key);
-  if (!is_known)
+  uint64_t known = 0, number = 0;
+  for (const std::string& key : options_.keys) {  // all of them, so that the time does not tell which
+    ++number;
+    if (given.starts_with(kBearer) && is_same(given.substr(kBearer.size()), key)) known = number;
+  }
+  if (known == 0)
     throw ApiError(401, "authentication_error", "invalid_api_key",
                    given.empty() ? "a key is missing: send the header 'Authorization: Bearer KEY'"
                                  : "this key is none of the server's");
+  return known;
 }
 
 void Service::answer(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
@@ -142,11 +146,11 @@ void Service::answer(const HttpRequest& request, const std::shared_ptr<Reply>& r
                         {"access-control-max-age", "600"}},
                        "");
   }
-  check_access(request, route && route->is_open);
+  const uint64_t client = check_access(request, route && route->is_open);
   if (!route) fail_route(request);
   if (host_.drains && request.method == "POST")
     throw ApiError(503, "server_error", "shutting_down", "the server is ending and takes no more requests");
-  route->answer({host_, request, reply});
+  route->answer({host_, request, reply, client});
 }
 
 void Service::handle(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {

@@ -41,7 +41,7 @@ class Service {
   const Host& host() const { return host_; }
 
  private:
-  void check_access(const HttpRequest& request, bool is_open) const;
+  uint64_t check_access(const HttpRequest& request, bool is_open) const;
   void answer(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
 
   const ServiceOptions options_;

@@ -12,10 +12,11 @@ namespace {
 // A request with its texts. All but cancel() is called by the thread of the engine, after it was started.
 class Job : public std::enable_shared_from_this<Job> {
  public:
-  Job(LanguageModel& model, TextTask task, std::shared_ptr<Reply> reply)
+  Job(LanguageModel& model, TextTask task, std::shared_ptr<Reply> reply, uint64_t client)
       : model_(model),
         task_(std::move(task)),
         reply_(std::move(reply)),
+        client_(client),
         waited_(task_.prompts.size() * count()) {}
 
   size_t count() const { return static_cast<size_t>(task_.n); }
@@ -43,6 +44,7 @@ class Job : public std::enable_shared_from_this<Job> {
   LanguageModel& model_;
   TextTask task_;
   const std::shared_ptr<Reply> reply_;
+  const uint64_t client_;
   std::vector<Text> texts_;
   size_t waited_;  // texts that have not ended
   Usage usage_;
@@ -78,6 +80,7 @@ void Job::submit(size_t number) {
   request.options.max_tokens = std::min(request.options.max_tokens, room);
   request.options.seed += number % count();
   request.shares_prompt = count() > 1;
+  request.group = client_;
   if (task_.constrain) request.options.constraint = task_.constrain();
   const auto on_piece = [this, number](const text::Piece& piece) {
     texts_[number].piece += piece.text;
@@ -151,12 +154,12 @@ void Job::fail(const std::exception_ptr& error) {
 
 }  // namespace
 
-void start_texts(LanguageModel& model, TextTask task, const std::shared_ptr<Reply>& reply) {
+void start_texts(LanguageModel& model, TextTask task, const std::shared_ptr<Reply>& reply, uint64_t client) {
   for (const std::vector<int64_t>& prompt : task.prompts) model.room_behind(prompt);
   text::check_options(task.options);
   const auto count = static_cast<int64_t>(task.prompts.size()) * task.n;
   model.reserve(count);
-  std::make_shared<Job>(model, std::move(task), reply)->start();
+  std::make_shared<Job>(model, std::move(task), reply, client)->start();
 }
 
 }  // namespace genesis::serving

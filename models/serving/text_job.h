@@ -24,6 +24,7 @@ struct TextTask {
 
 // Starts the texts and returns; the thread of the engine answers. If the client leaves, they end at the next step. Throws
 // ApiError if a prompt does not fit or the queue is full; then nothing has been started or sent.
-void start_texts(LanguageModel& model, TextTask task, const std::shared_ptr<Reply>& reply);
+// `client`: Call::client.
+void start_texts(LanguageModel& model, TextTask task, const std::shared_ptr<Reply>& reply, uint64_t client);
 
 }  // namespace genesis::serving

@@ -112,6 +112,25 @@ TEST(JsonSchema, NumbersOfARange) {
   expect_schema(R"({"type": "number", "minimum": -1})", {"-1", "-1.0", "-0.5", "0", "17.25"}, {"-1.5", "-2"});
 }
 
+TEST(JsonSchema, IntegersMayBeWrittenAsOtherNumbers) {
+  expect_schema(R"({"type": "integer"})",
+                {"0", "-826", "826.0", "-1.000", "1e3", "1E+03", "1.5e3", "0.25e2", "12.50e02", "7e17"},
+                {"826.5", "1.", "1e-3", "1.25e1", "1.e3", "01", "0.5", "1e", "7e18", "-"});
+  expect_schema(R"({"type": "integer", "minimum": 3, "exclusiveMaximum": 900})", {"3", "826.0", "899.00"},
+                {"2.0", "900.0", "3.5", "8."});
+  expect_schema(R"({"type": "integer", "enum": [5, 7.0, 2.5]})", {"5", "5.0", "7", "7.00"}, {"2.5", "5.5"});
+  expect_schema(R"({"const": 2.5})", {"2.5"}, {"2", "2.50001"});
+}
+
+// Objects of JSON have no order, but an answer keeps that of the schema: docs/serving.md says why.
+TEST(JsonSchema, PropertiesComeInTheOrderOfTheSchema) {
+  expect_schema(
+      R"({"type": "object", "properties": {"why": {"type": "string"}, "is": {"type": "boolean"}},
+      "required": ["is", "why"], "additionalProperties": true})",
+      {R"({"why": "", "is": true})", R"({"why": "", "is": true, "more": 1, "again": 2})"},
+      {R"({"is": true, "why": ""})", R"({"more": 1, "why": "", "is": true})"});
+}
+
 TEST(JsonSchema, OtherPropertiesAreNotTheNamedOnes) {
   expect_schema(
       R"({"type": "object", "properties": {"ab": {"type": "boolean"}}, "additionalProperties": {"type": "integer"}})",
