@@ -82,7 +82,7 @@ std::string exponents(int64_t least) { return "[eE]\\+?0?" + natural(least, 17);
 }  // namespace
 
 std::string whole_number_expression() {
-  constexpr int64_t kDigits = 15;  // of a fraction
+  constexpr int64_t kDigits = 15;  // a fraction has no more
   std::string fraction = exponents(kDigits);
   for (int64_t digits = kDigits; digits-- > 1;)
     fraction = fmt::format("(?:{}|[0-9]{})", exponents(digits), fraction);

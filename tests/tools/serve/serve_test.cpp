@@ -242,6 +242,41 @@ TEST_F(ServeTool, SignalLetsRequestsEnd) {
   EXPECT_FALSE(Client(server.port()).is_open());
 }
 
+// Returns the number behind a name in the text of /metrics; -1 if there is none.
+int64_t metric(const ServeProcess& server, const std::string& name) {
+  const std::string text =
+      server.ask("GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+  const size_t at = text.find("\n" + name + " ");
+  return at == std::string::npos ? -1 : std::stoll(text.substr(at + name.size() + 2));
+}
+
+TEST_F(ServeTool, DraftsChangeNoText) {
+  const std::string model = tiny("qwen2.genesis");
+  const std::string bodies[] = {
+      R"({"prompt": "abcabcabcabcabc", "max_tokens": 24, "temperature": 0, "ignore_eos": true})",
+      R"({"prompt": "the the the the", "max_tokens": 24, "seed": 7, "ignore_eos": true, "n": 2})"};
+  const auto choices = [](const std::string& answer) {
+    const size_t begin = answer.find("\"choices\":");
+    return begin == std::string::npos ? answer : answer.substr(begin, answer.find("\"usage\"") - begin);
+  };
+  std::vector<std::string> expected;
+  for (const Words& more :
+       {Words{}, Words{"--draft", "ngram"}, Words{"--draft", model, "--draft-tokens", "3"}}) {
+    ServeProcess server(Words{model, "--parallel", "3"} + more);
+    std::vector<std::string> made;
+    for (const std::string& body : bodies)
+      made.push_back(choices(server.ask(post("/v1/completions", body, "connection: close\r\n"))));
+    if (more.empty()) expected = made;
+    EXPECT_EQ(made, expected);
+    EXPECT_NE(made[0].find("\"text\""), std::string::npos) << made[0];
+    EXPECT_EQ(metric(server, "genesis_drafted_tokens_total") > 0, !more.empty());
+    if (more.size() == 4) {  // the model drafts for itself
+      EXPECT_GT(metric(server, "genesis_accepted_tokens_total"), 0);
+    }
+    EXPECT_EQ(server.end().code, 0);
+  }
+}
+
 TEST_F(ServeTool, FlagsAreChecked) {
   const std::string model = tiny("qwen2.genesis");
   expect_usage_error(run_tool("genesis-run", {"serve", model, "--host", "0.0.0.0"}), {"--api-key-file"});
