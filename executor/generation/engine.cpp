@@ -202,8 +202,7 @@ void Engine::Impl::end(Submission submission, FinishReason reason, std::exceptio
   ended_.push_back({std::move(result), std::move(submission.request.on_result)});
 }
 
-// Returns the positions of the cache that a request can need: those of its text, of a draft, and of a step that has started when it
-// ends.
+// Returns the positions of the cache that a request can need: its text's, a draft's, and those of a step that runs when it ends.
 int64_t Engine::Impl::positions_of(const Request& request) const {
   if (rows_.all().size() == 1) return capacity();  // chunks of the only row write their padding
   const bool continues = request.conversation != 0 && rows_.is_open(request.conversation);

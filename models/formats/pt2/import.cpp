@@ -252,6 +252,9 @@ class Importer {
   void overwrite(const json& node) {
     const auto written = node.at("inputs").at(0).at("arg").at("as_tensor").at("name").get<std::string>();
     const auto result = node.at("outputs").at(0).at("as_tensor").at("name").get<std::string>();
+    // A dropout of an evaluation, for example, writes what is there.
+    if (environment_.tensors.at(result).is(environment_.tensors.at(written)))
+      return sharing_.rename(written, result);
     if (inputs_.contains(written)) fail("it writes over the input '{}', which is not read", written);
     if (sharing_.is_shared(written))
       fail(

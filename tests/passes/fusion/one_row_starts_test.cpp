@@ -57,13 +57,17 @@ TEST(UpdateRows, WriteNewTokensOnly) {
       "%new = dynamic_update_slice(%own, k, start, count) {axis=1}\n";
   const std::string back =
       "%whole = dynamic_update_slice(@ks, %new, row) {axis=0}\nreturn y = %new\nupdate @ks = %whole\n}\n";
-  const std::string text = text_after(head + back, update_rows, {});
+  const Target target;
+  const std::string text = text_after(head + back, update_rows, {.target = &target});
   EXPECT_EQ(count(text, "dynamic_update_slice("), 1) << text;
   EXPECT_EQ(count(text, "dynamic_slice("), 1) << text;
   EXPECT_EQ(count(text, "f32[1,27,2,4]"), 2) << text;
   // A row that goes elsewhere stays as it is.
-  const std::string other = text_after(head + "return y = %new\n}\n", update_rows, {});
+  const std::string other = text_after(head + "return y = %new\n}\n", update_rows, {.target = &target});
   EXPECT_EQ(count(other, "f32[1,27,2,4]"), 0) << other;
+  // A file for every device keeps its rows open.
+  const std::string file = text_after(head + back, update_rows, {});
+  EXPECT_EQ(count(file, "f32[1,27,2,4]"), 0) << file;
 }
 
 }  // namespace
