@@ -358,8 +358,19 @@ gn_error* mutated_text(Draw& d, const Objects& o, size_t which) {
       d, [&](gn_lm** out) { return gn_lm_open(d.text("/nowhere/m.genesis"), d.pointer(&options), out); });
 }
 
+// Makes a folder the current one while it exists: a mutated path may be a name that can be written.
+class CurrentFolder {
+ public:
+  explicit CurrentFolder(const fs::path& folder) : before_(fs::current_path()) { fs::current_path(folder); }
+  ~CurrentFolder() { fs::current_path(before_); }
+
+ private:
+  fs::path before_;
+};
+
 TEST_F(Doubling, MutatedArgumentsGiveErrors) {
   const TemporaryFolder folder;
+  const CurrentFolder here(folder / "");
   Objects o{model_, nullptr, session_, nullptr, input_, nullptr};
   expect_ok(gn_lm_open(language_model(folder).c_str(), nullptr, &o.lm));
   gn_model* other = nullptr;
