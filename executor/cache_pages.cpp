@@ -22,9 +22,13 @@ void check_can_be_paged(const Session& session, const SessionOptions& options) {
     fail(
         "the cache of a session of several ranks has no pages: give its rows memory for their longest texts");
   for (const State& state : session.model().states())
-    if (const auto layout = cache_layout(state); layout && layout->rows_axis != 0)
-      fail("the cache '{}' has its rows on axis {}: only caches with rows on axis 0 have pages", state.name,
-           layout->rows_axis);
+    if (const auto layout = cache_layout(state);
+        layout && (layout->rows_axis != 0 || layout->positions_axis > 1))
+      fail(
+          "the cache '{}' has its rows on axis {} and its positions on axis {}: only caches with rows on "
+          "axis 0 and "
+          "positions on axis 1 have pages",
+          state.name, layout->rows_axis, layout->positions_axis);
 }
 
 }  // namespace

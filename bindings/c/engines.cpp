@@ -4,7 +4,8 @@
 
 struct gn_engine {
   std::shared_ptr<genesis::c::LanguageModel> lm;
-  std::mutex stepping;  // held by step(), poll() and free(); submit() and cancel() are for any thread
+  std::mutex stepping;  // held by step() and poll(); submit() and cancel() are for any thread
+  std::mutex reading;   // held while submit() reads settings, which changes the model's note of warnings
   std::optional<genesis::generation::Engine> engine;
 
   ~gn_engine() {
@@ -61,7 +62,10 @@ gn_error* gn_engine_submit(gn_engine* engine, const gn_tensor* prompt, const cha
     gn_engine& e = required(engine, "engine");
     const auto tokens = required(prompt, "prompt").tensor.as<int64_t>();
     generation::Request request{.prompt = {tokens.begin(), tokens.end()}};
-    request.options = options_for(e, settings);
+    {
+      const std::lock_guard lock(e.reading);
+      request.options = options_for(e, settings);
+    }
     *id = static_cast<uint64_t>(e.engine->submit(std::move(request)));
   });
 }

@@ -4,7 +4,9 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdlib>
+#include <mutex>
 #include <new>
+#include <vector>
 
 #include "bindings/c/handles.h"
 #include "schema/version.h"
@@ -112,6 +114,11 @@ gn_error* gn_set_log(gn_on_log on_log, void* user, int32_t level) {
       sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
     auto logger = std::make_shared<spdlog::logger>("", std::move(sink));
     logger->set_level(kLevels[level]);
+    // Other threads may be writing to the earlier loggers, which spdlog does not count: they stay for the rest of the process.
+    static std::mutex mutex;
+    static auto& earlier = *new std::vector<std::shared_ptr<spdlog::logger>>();
+    const std::lock_guard lock(mutex);
+    earlier.push_back(spdlog::default_logger());
     spdlog::set_default_logger(std::move(logger));
   });
 }

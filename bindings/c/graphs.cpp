@@ -63,6 +63,9 @@ struct AttributeReader {
   template <class T>
   AttrValue operator()(const std::vector<T>&) const {
     if (!json.is_array()) refuse("a list");
+    if constexpr (std::is_same_v<T, int64_t>)  // the conversion below would cut off fractions
+      for (const auto& item : json)
+        if (!item.is_number_integer()) refuse("a list of whole numbers");
     try {
       return json.get<std::vector<T>>();
     } catch (const nlohmann::json::exception&) {

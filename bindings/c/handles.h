@@ -67,6 +67,12 @@ T& required(T* pointer, const char* name) {
 inline std::string text_of(const char* text, const char* name) { return &required(text, name); }
 inline std::string text_or_empty(const char* text) { return text ? text : ""; }
 
+// Sets an output to null before its call checks anything else, so that it is null after every failure.
+template <class T>
+void clear(T** out) {
+  if (out) *out = nullptr;
+}
+
 // Prepares an output: throws BadArgument if the pointer to it is null, and sets it to null.
 template <class T>
 T*& output(T** out, const char* name = "out") {

@@ -1,6 +1,8 @@
 // Language models of the C interface, and the settings of their texts.
 #pragma once
 
+#include <atomic>
+
 #include "bindings/c/handles.h"
 #include "models/text/text_model.h"
 
@@ -11,7 +13,7 @@ struct LanguageModel {
 
   std::mutex busy;
   text::TextModel model;
-  bool has_engine = false;  // an engine uses the model's session, whose cache holds its texts
+  std::atomic<bool> has_engine = false;  // an engine uses the model's session, whose cache holds its texts
 };
 
 // Reads a JSON object of settings; null gives none. Throws Error naming a setting that does not fit.

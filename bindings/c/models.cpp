@@ -219,6 +219,7 @@ const char* gn_session_device(const gn_session* session) {
 
 gn_error* gn_session_run(gn_session* session, const char* entry, const char* const* names,
                          const gn_tensor* const* tensors, size_t count, gn_tensors** out) {
+  clear(out);
   const auto body = [&](Session& s) {
     gn_tensors*& result = output(out);
     result = new_tensors(s.run(text_of(entry, "entry"), inputs_of(names, tensors, count)));
@@ -233,6 +234,7 @@ gn_error* gn_session_start(gn_session* session, const char* entry, const char* c
 }
 
 gn_error* gn_session_wait(gn_session* session, gn_tensors** out) {
+  clear(out);
   return with_session("gn_session_wait", session, [&](Session& s) {
     gn_tensors*& result = output(out);
     result = new_tensors(s.result());
@@ -240,6 +242,7 @@ gn_error* gn_session_wait(gn_session* session, gn_tensors** out) {
 }
 
 gn_error* gn_session_state(const gn_session* session, const char* name, gn_tensor** out) {
+  clear(out);
   return with_session("gn_session_state", session, [&](Session& s) {
     gn_tensor*& result = output(out);
     result = new_tensor(s.state(text_of(name, "name")), true);

@@ -161,6 +161,7 @@ gn_error* gn_lm_open(const char* path, const gn_lm_options* given, gn_lm** out) 
 
 gn_error* gn_lm_generate(gn_lm* lm, const char* prompt, const char* settings, gn_on_text on_text, void* user,
                          gn_reply** out) {
+  clear(out);
   return with_lm("gn_lm_generate", lm, [&](text::TextModel& model) {
     gn_reply*& result = output(out);
     check_writes(lm);
@@ -171,6 +172,7 @@ gn_error* gn_lm_generate(gn_lm* lm, const char* prompt, const char* settings, gn
 
 gn_error* gn_lm_chat(gn_lm* lm, const char* messages, const char* settings, gn_on_text on_text, void* user,
                      gn_reply** out) {
+  clear(out);
   return with_lm("gn_lm_chat", lm, [&](text::TextModel& model) {
     gn_reply*& result = output(out);
     check_writes(lm);
@@ -182,6 +184,7 @@ gn_error* gn_lm_chat(gn_lm* lm, const char* messages, const char* settings, gn_o
 }
 
 gn_error* gn_lm_render(gn_lm* lm, const char* messages, char** out) {
+  clear(out);
   return with_lm("gn_lm_render", lm, [&](text::TextModel& model) {
     char*& result = output(out);
     const auto conversation = chat::parse_conversation(text_of(messages, "messages"));
@@ -193,6 +196,7 @@ gn_error* gn_lm_render(gn_lm* lm, const char* messages, char** out) {
 }
 
 gn_error* gn_lm_encode(gn_lm* lm, const char* text, gn_tensor** out) {
+  clear(out);
   return with_lm("gn_lm_encode", lm, [&](text::TextModel& model) {
     gn_tensor*& result = output(out);
     result = new_tensor(Tensor::of(model.encode(text_of(text, "text"))), true);
@@ -200,6 +204,7 @@ gn_error* gn_lm_encode(gn_lm* lm, const char* text, gn_tensor** out) {
 }
 
 gn_error* gn_lm_decode(gn_lm* lm, const gn_tensor* tokens, char** out) {
+  clear(out);
   return with_lm("gn_lm_decode", lm, [&](text::TextModel& model) {
     char*& result = output(out);
     const auto numbers = required(tokens, "tokens").tensor.as<int64_t>();

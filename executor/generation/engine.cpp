@@ -207,8 +207,8 @@ int64_t Engine::Impl::positions_of(const Request& request) const {
   if (rows_.all().size() == 1) return capacity();  // chunks of the only row write their padding
   const bool continues = request.conversation != 0 && rows_.is_open(request.conversation);
   const int64_t behind = continues ? rows_.text(request.conversation).size() : 0;
-  const int64_t text = behind + std::ssize(request.prompt);
-  return text + std::clamp<int64_t>(request.options.max_tokens + kMaxVerified, 0, capacity() - text);
+  const int64_t text = std::min(behind + std::ssize(request.prompt), capacity()), room = capacity() - text;
+  return text + std::min(std::min(request.options.max_tokens, room) + kMaxVerified, room);
 }
 
 // Gives free rows to queued requests. A request that waits for its conversation does not hold up others; one that waits for memory

@@ -30,7 +30,7 @@ struct Curl {
 
 Curl opened() {
   void* library = ::dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
-  if (!library) fail("models cannot be fetched without libcurl (the package libcurl4): {}", ::dlerror());
+  if (!library) fail("the hub cannot be reached without libcurl (the package libcurl4): {}", ::dlerror());
   Curl curl{};
   const auto find = [&]<class Function>(Function& function, const char* name) {
     function = reinterpret_cast<Function>(::dlsym(library, name));

@@ -52,6 +52,9 @@ bool is_redirect(int status) {
 // Sends a request and follows redirects, except for one that has all headers that were asked for. `on_begin` is called for the last
 // answer.
 HttpAnswer follow(const HubSettings& settings, HttpRequest request) {
+  // Without a host that can be compared, any URL of this kind would be taken for the endpoint's.
+  if (parts_of(settings.endpoint).host.empty())
+    fail("HF_ENDPOINT is no address: expected https://HOST or http://HOST:PORT, without a user's name");
   const auto on_begin = std::exchange(request.on_begin, {});
   request.on_begin = [&](int status) {
     if (on_begin && !is_redirect(status)) on_begin(status);
@@ -183,7 +186,8 @@ RemoteFile remote_file(const HubSettings& settings, const std::string& path, con
   if (answer.status >= 400) fail_status(settings, name, answer.status);
   const std::string linked = answer.header("x-linked-etag"), size = answer.header("x-linked-size");
   RemoteFile file{path, name, plain_etag(linked.empty() ? answer.header("etag") : linked)};
-  file.size = parse_number<int64_t>(size.empty() ? answer.header("content-length") : size).value_or(-1);
+  const bool has_own_length = size.empty() && !is_redirect(answer.status);  // a redirect's length is its own
+  file.size = parse_number<int64_t>(has_own_length ? answer.header("content-length") : size).value_or(-1);
   const bool is_hexadecimal = file.etag.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (!is_hexadecimal || (file.etag.size() != 64 && file.etag.size() != 40))
     fail("{}: the hub names no digest: its ETag is '{}'", name, file.etag);

@@ -1,6 +1,9 @@
 #include "models/hub/hub.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 
 #include "models/hub/download.h"
@@ -26,10 +29,19 @@ bool is_commit(const std::string& text) {
   return text.size() == 40 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
+// Returns a name beside `path` that no other thread or process uses.
+fs::path beside(const fs::path& path) {
+  static std::atomic<int> number = 0;
+  return fmt::format("{}.new-{}-{}", path.string(), ::getpid(), number++);
+}
+
 void write_line(const fs::path& path, const std::string& text) {
   fs::create_directories(path.parent_path());
-  const fs::path other = path.string() + ".new";
-  std::ofstream(other) << text;
+  const fs::path other = beside(path);
+  std::ofstream out(other);
+  out << text;
+  out.close();
+  if (!out) fail("'{}' cannot be written", other.string());
   fs::rename(other, path);
 }
 
@@ -115,8 +127,9 @@ void fetch_file(const Cached& cached, const HubSettings& settings, const std::st
   const fs::path blob = cached.folder / "blobs" / remote.etag;
   download(settings, remote, blob);
   fs::create_directories(link.parent_path());
-  fs::remove(link);
-  fs::create_symlink(fs::relative(blob, link.parent_path()), link);
+  const fs::path other = beside(link);
+  fs::create_symlink(fs::relative(blob, link.parent_path()), other);
+  fs::rename(other, link);  // replaces a broken link, and that of another process
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace genesis::hub {
 
 HttpAnswer send(const HttpRequest& request) {
   fail(
-      "{} was not asked: this build has no libcurl (libcurl4-openssl-dev), without which it downloads "
+      "{} cannot be reached: this build has no libcurl (libcurl4-openssl-dev), without which it downloads "
       "nothing",
       request.url);
 }

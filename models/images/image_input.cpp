@@ -179,6 +179,7 @@ Tensor pictures_tensor(const ImageInput& input, const ImageSettings& settings, i
 std::vector<ClassScore> best_classes(const std::vector<double>& scores, size_t count) {
   double sum = 0, largest = -INFINITY, smallest = INFINITY;
   for (const double score : scores) {
+    if (std::isnan(score) || score == INFINITY) return {};  // NaN has no order, and infinity no share
     sum += score;
     largest = std::max(largest, score), smallest = std::min(smallest, score);
   }

@@ -44,7 +44,8 @@ struct ClassScore {
   int64_t index;
   double probability;
 };
-// Returns the `count` most probable classes, best first. Scores that are no probabilities already are taken for logits.
+// Returns the `count` most probable classes, best first. Scores that are no probabilities already are taken for logits. Empty if
+// a score is NaN or infinity.
 std::vector<ClassScore> best_classes(const std::vector<double>& scores, size_t count);
 
 }  // namespace genesis::images

@@ -46,6 +46,8 @@ void read_header(PngReader& reader) {
   guarded(reader, [&] {
     png_set_read_fn(reader.png, &reader, read_bytes);
     png_set_chunk_malloc_max(reader.png, 64 << 20);
+    png_set_chunk_cache_max(reader.png,
+                            1);  // keeps no texts and palettes, which could be 1000 times as large
     png_read_info(reader.png, reader.info);
     png_set_strip_16(reader.png);
     png_set_expand(reader.png);

@@ -186,8 +186,9 @@ Json read_messages(Fields& fields) {
   } else if (input.is_array()) {
     for (const Json& item : input) {
       Json message = message_of(item);
-      const bool is_call = message.is_object() && message.contains("tool_calls");
-      if (is_call && !messages.empty() && messages.back().contains("tool_calls"))
+      const bool is_call = item.is_object() && item.value("type", Json()) == "function_call";
+      if (is_call && !messages.empty() && messages.back().contains("tool_calls") &&
+          messages.back()["tool_calls"].is_array())
         messages.back()["tool_calls"].push_back(message["tool_calls"][0]);
       else
         messages.push_back(std::move(message));

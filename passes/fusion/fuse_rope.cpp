@@ -81,7 +81,8 @@ class RopeFuser {
   // A factor [batch or 1, 1, time, size] is the same for all heads.
   bool fits_heads(ValueId factor, ValueId x) const {
     const Shape &f = shape(factor), &all = shape(x);
-    return f.rank() == 4 && f[1] == Dim(1) && f[2] == all[2] && f[3] == all[3];
+    return f.rank() == 4 && (f[0] == Dim(1) || f[0] == all[0]) && f[1] == Dim(1) && f[2] == all[2] &&
+           f[3] == all[3];
   }
 
   bool are_turned_halves(ValueId value, ValueId x) const {

@@ -161,9 +161,15 @@ class Graph:
         self._constants += 1
         return self._value(lib.graph_constant, encoded(name or f'constant{self._constants}'), as_tensor(value))
 
+    def _number(self, value):
+        """Returns the number of a value of this graph."""
+        if value.graph is not self:
+            raise ValueError('the value belongs to another graph: an entry point takes its own values only')
+        return value.number
+
     def op(self, name, *inputs, **attributes):
         """Applies an op by name. Returns its value, or a tuple if it has several."""
-        numbers = [v.number if isinstance(v, Value) else self.constant(v).number for v in inputs]
+        numbers = [self._number(v) if isinstance(v, Value) else self.constant(v).number for v in inputs]
         results, made = (c_int32 * 64)(), c_size_t()
         text = encoded(json.dumps(attributes)) if attributes else None
         check(lib.graph_op(self._handle, encoded(name), text, (c_int32 * max(len(numbers), 1))(*numbers), len(numbers),
@@ -177,11 +183,11 @@ class Graph:
         return lambda *inputs, **attributes: self.op(name, *inputs, **attributes)
 
     def output(self, name, value):
-        check(lib.graph_output(self._handle, encoded(name), value.number))
+        check(lib.graph_output(self._handle, encoded(name), self._number(value)))
 
     def update(self, state, value):
         """Writes a state at the end of a run."""
-        check(lib.graph_update(self._handle, encoded(state), value.number))
+        check(lib.graph_update(self._handle, encoded(state), self._number(value)))
 
 
 def build(**entries):

@@ -89,12 +89,12 @@ class Tensor:
 
     def item(self):
         """The only element, as a number of Python."""
+        if any(s != 1 for s in self.shape):
+            raise ValueError(f'item() needs a tensor of one element, this one has the shape {list(self.shape)}')
         if self.dtype == 'bf16':
             bits = int.from_bytes(ctypes.string_at(lib.tensor_data(self._as_parameter_), 2), 'little') << 16
             return ctypes.c_float.from_buffer_copy(bits.to_bytes(4, 'little')).value
         size = lib.tensor_bytes(self._as_parameter_)
-        if any(s != 1 for s in self.shape):
-            raise ValueError(f'item() needs a tensor of one element, this one has the shape {list(self.shape)}')
         code = {'f32': 'f', 'f64': 'd', 'f16': 'e', 'i8': 'b', 'u8': 'B', 'i16': 'h', 'i32': 'i', 'i64': 'q', 'bool': '?'}
         import struct
         return struct.unpack(code[self.dtype], ctypes.string_at(lib.tensor_data(self._as_parameter_), size))[0]

@@ -174,7 +174,10 @@ def train(model, data, optimizer=None, steps=100, batch=8, sequence=256, seed=0,
 
     def listen(step, user):
         try:
-            return 1 if on_step is not None and on_step(step.contents) is False else 0
+            if on_step is None:
+                return 0
+            own = lib.TrainStep.from_buffer_copy(step.contents)  # the library's struct is valid during the call only
+            return 1 if on_step(own) is False else 0
         except BaseException as error:
             raised.append(error)
             return 1

@@ -62,7 +62,11 @@ Out visible_keys(Translation& t, const ops::Attention& op, const Heads& heads) {
   size_t at = static_cast<size_t>(op.operands());
   Out visible{"", DType::boolean};
   if (op.has_mask) {
-    if (t.type(at).dtype == DType::boolean) visible = t.in(at);
+    if (t.type(at).dtype == DType::boolean)
+      visible = t.in(at);
+    else
+      visible = compared(t, "Greater", t.e.cast(t.in(at), heads.q.dtype),
+                         t.e.number(-std::numeric_limits<double>::infinity(), heads.q.dtype));
     ++at;
   }
   const Out key = t.e.counted(heads.keys);  // [keys]
@@ -98,7 +102,8 @@ Out attention_rule(Translation& t) {
   if (!visible.name.empty())
     scores = t.e.add("Where", {visible, scores, t.e.number(-1e30, dtype)}, "", dtype);
   Out shares = t.e.add("Softmax", {scores}, onnx_attribute("axis", int64_t{-1}));
-  if (op.has_mask || op.has_key_start || op.has_key_length)  // a query may see no key; its result is 0
+  // A query may see no key; its result is 0.
+  if (op.has_mask || op.has_key_start || op.has_key_length || !(heads.queries == heads.keys))
     if (!visible.name.empty()) shares = t.e.add("Where", {visible, shares, t.e.number(0, dtype)}, "", dtype);
   const Out y = t.e.add("MatMul", {shares, repeated(t, heads, heads.v, value_size)});
   return t.e.cast(with_time_behind_heads(t, op, y), t.result().dtype);

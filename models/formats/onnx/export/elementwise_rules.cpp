@@ -122,8 +122,12 @@ Out leaky(Translation& t) {
   return t.e.add("LeakyRelu", {operand(t)}, onnx_attribute("alpha", t.as<ops::LeakyRelu>().negative_slope));
 }
 Out softplus_rule(Translation& t) {
-  const double beta = t.as<ops::Softplus>().beta;
-  return scaled_by(t.e, t.e.add("Softplus", {scaled_by(t.e, operand(t), beta)}), 1 / beta);
+  const auto op = t.as<ops::Softplus>();
+  const Out x = operand(t), inner = scaled_by(t.e, x, op.beta);
+  const Out y = scaled_by(t.e, t.e.add("Softplus", {inner}), 1 / op.beta);
+  if (op.threshold >= 20 && x.dtype != DType::f64) return y;  // beyond it the two are equal in f32
+  const Out is_far = t.e.add("Greater", {inner, t.e.number(op.threshold, x.dtype)}, "", DType::boolean);
+  return t.e.add("Where", {is_far, x, y}, "", x.dtype);
 }
 Out clamped(Translation& t) {
   const auto op = t.as<ops::Clamp>();

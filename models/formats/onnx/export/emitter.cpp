@@ -84,7 +84,14 @@ Out Emitter::number(double value, DType dtype) {
   else
     tensor = dispatch(dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
-      if constexpr (std::is_integral_v<T>) return Tensor::scalar(static_cast<T>(value));
+      if constexpr (std::is_same_v<T, bool>) {
+        return Tensor::scalar(value != 0);
+      } else if constexpr (std::is_integral_v<T>) {
+        using Limits = std::numeric_limits<T>;  // bounds of integers may be infinite
+        if (value >= static_cast<double>(Limits::max())) return Tensor::scalar(Limits::max());
+        if (value <= static_cast<double>(Limits::min())) return Tensor::scalar(Limits::min());
+        return Tensor::scalar(static_cast<T>(value));
+      }
       return tensor;
     });
   return known_[text] = constant("number_" + text, tensor);
@@ -110,10 +117,7 @@ Out Emitter::symbol(const std::string& name) {
 }
 
 Out Emitter::sum_from(std::string_view text, size_t& at) {
-  const bool is_negative = at < text.size() && text[at] == '-';
-  if (is_negative) ++at;
   Out sum = product_from(text, at);
-  if (is_negative) sum = add("Neg", {sum});
   while (at < text.size() && (text[at] == '+' || text[at] == '-')) {
     const bool minus = text[at++] == '-';
     sum = add(minus ? "Sub" : "Add", {sum, product_from(text, at)});
@@ -121,7 +125,10 @@ Out Emitter::sum_from(std::string_view text, size_t& at) {
   return sum;
 }
 
+// A sum has negative terms as "n+-2*m".
 Out Emitter::product_from(std::string_view text, size_t& at) {
+  const bool is_negative = at < text.size() && text[at] == '-';
+  if (is_negative) ++at;
   Out product = factor_from(text, at);
   while (at < text.size() && text[at] == '*') {
     ++at;

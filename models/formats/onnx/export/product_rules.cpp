@@ -77,6 +77,7 @@ std::vector<Out> linear_rule(Translation& t) {
 // --- windows
 
 std::string window_attributes(const Windows& windows) {
+  if (windows.channels_last) fail("it has its channels last, and ONNX has them behind the batch");
   std::vector<int64_t> pads = windows.pads_begin;
   pads.insert(pads.end(), windows.pads_end.begin(), windows.pads_end.end());
   return onnx_attribute("strides", windows.strides) + onnx_attribute("dilations", windows.dilations) +

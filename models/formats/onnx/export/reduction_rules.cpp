@@ -68,7 +68,9 @@ Out causal(Translation& t) {
   const Out last = t.e.add("Add", {t.e.unsqueeze(t.e.counted(queries), {1}), t.e.dim(keys - queries)});
   const Out visible = t.e.add("LessOrEqual", {t.e.counted(keys), last}, "", DType::boolean);
   const Out scores = t.e.add("Where", {visible, x, t.e.number(-1e30, x.dtype)}, "", x.dtype);
-  const Out y = t.e.add("Softmax", {scores}, onnx_attribute("axis", int64_t{-1}));
+  Out y = t.e.add("Softmax", {scores}, onnx_attribute("axis", int64_t{-1}));
+  // A query that sees no key has zeros.
+  if (!(queries == keys)) y = t.e.add("Where", {visible, y, t.e.number(0, x.dtype)}, "", x.dtype);
   return t.e.cast(y, t.result().dtype);
 }
 

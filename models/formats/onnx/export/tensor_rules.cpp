@@ -41,8 +41,11 @@ Out sliced(Translation& t) {
   const auto op = t.as<ops::Slice>();
   const Dim end = op.start[0] + op.length[0] * op.step;
   const bool is_before_first = op.step < 0 && end.is_constant() && end.value() < 0;
+  // A negative end counts from the back, and one before the first element is negative.
+  const Dim& size = t.type(0).shape[static_cast<int>(t.axis(op.axis))];
   return t.e.slice(t.in(), t.axis(op.axis), t.e.dim(op.start[0]),
-                   is_before_first ? t.e.integers({kBeforeFirst}) : t.e.dim(end), op.step);
+                   is_before_first ? t.e.integers({kBeforeFirst}) : t.e.dim(op.step < 0 ? end - size : end),
+                   op.step);
 }
 Out padded(Translation& t) {
   const auto op = t.as<ops::Pad>();
