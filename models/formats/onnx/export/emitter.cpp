@@ -134,7 +134,7 @@ Out Emitter::product_from(std::string_view text, size_t& at) {
     ++at;
     product = add("Mul", {product, factor_from(text, at)});
   }
-  return product;
+  return is_negative ? add("Neg", {product}) : product;
 }
 
 Out Emitter::factor_from(std::string_view text, size_t& at) {

@@ -1,4 +1,5 @@
 // Reductions, softmax, norms and losses.
+#include <cmath>
 #include <map>
 
 #include "models/formats/onnx/export/rules.h"
@@ -69,8 +70,11 @@ Out causal(Translation& t) {
   const Out visible = t.e.add("LessOrEqual", {t.e.counted(keys), last}, "", DType::boolean);
   const Out scores = t.e.add("Where", {visible, x, t.e.number(-1e30, x.dtype)}, "", x.dtype);
   Out y = t.e.add("Softmax", {scores}, onnx_attribute("axis", int64_t{-1}));
-  // A query that sees no key has zeros.
-  if (!(queries == keys)) y = t.e.add("Where", {visible, y, t.e.number(0, x.dtype)}, "", x.dtype);
+  // A query that sees no key has NaN in every place, and others have zeros where they see nothing.
+  if (!(queries == keys)) {
+    const Out sees = t.e.add("GreaterOrEqual", {last, t.e.integers({0})}, "", DType::boolean);
+    y = t.e.add("Where", {sees, y, t.e.number(std::nan(""), x.dtype)}, "", x.dtype);
+  }
   return t.e.cast(y, t.result().dtype);
 }
 
