@@ -71,11 +71,22 @@ class Exporter {
       values_[id] = {info.name, info.type.dtype};
       e_.record().inputs.emplace_back(info.name, info.type);
     } else if (info.kind == ValueKind::kState) {
-      declare_state(id, info);
+      if (is_read(id)) declare_state(id, info);
     } else if (info.kind == ValueKind::kConstant) {
       const NamedTensor& tensor = graph_.model().tensors()[static_cast<size_t>(info.index)];
       values_[id] = e_.constant(tensor.name, tensor.tensor);
     }
+  }
+
+  // A program may name states that it never reads, such as counts of batches.
+  bool is_read(ValueId id) const {
+    const auto reads = [&](const Node& node) {
+      return std::ranges::find(node.inputs, id) != node.inputs.end();
+    };
+    const auto gives = [&](const auto& output) { return output.value == id; };
+    const int32_t state = graph_.value(id).index;
+    return is_updated(graph_, state) || std::ranges::any_of(graph_.outputs(), gives) ||
+           std::ranges::any_of(graph_.updates(), gives) || std::ranges::any_of(graph_.nodes(), reads);
   }
 
   void declare_state(ValueId id, const ValueInfo& info) {
