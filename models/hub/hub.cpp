@@ -132,9 +132,7 @@ void fetch_file(const Cached& cached, const HubSettings& settings, const std::st
   fs::rename(other, link);  // replaces a broken link, and that of another process
 }
 
-}  // namespace
-
-std::string fetch(const std::string& name, const HubSettings& settings) {
+std::string fetch_into_cache(const std::string& name, const HubSettings& settings) {
   const RepositoryName parsed = parse_name(name);
   const Cached cached{parsed, settings.cache / parsed.folder()};
   if (settings.is_offline) return from_cache(cached, settings, "HF_HUB_OFFLINE is set");
@@ -152,6 +150,16 @@ std::string fetch(const std::string& name, const HubSettings& settings) {
   for (const std::string& file : files) fetch_file(cached, settings, listing.commit, file);
   if (!is_commit(parsed.revision)) write_line(cached.ref(), listing.commit);
   return model_in(cached.snapshot(listing.commit), files);
+}
+
+}  // namespace
+
+std::string fetch(const std::string& name, const HubSettings& settings) {
+  try {
+    return fetch_into_cache(name, settings);
+  } catch (const fs::filesystem_error& error) {
+    fail("the cache of models {}: {}", settings.cache.string(), error.what());
+  }
 }
 
 }  // namespace genesis::hub
