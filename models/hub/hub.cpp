@@ -9,6 +9,7 @@
 #include "models/hub/download.h"
 #include "models/hub/repository.h"
 #include "schema/core/error.h"
+#include "schema/file/io/atomic_write.h"
 #include "schema/file/json_text.h"
 #include "schema/messages/log.h"
 
@@ -33,16 +34,6 @@ bool is_commit(const std::string& text) {
 fs::path beside(const fs::path& path) {
   static std::atomic<int> number = 0;
   return fmt::format("{}.new-{}-{}", path.string(), ::getpid(), number++);
-}
-
-void write_line(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  const fs::path other = beside(path);
-  std::ofstream out(other);
-  out << text;
-  out.close();
-  if (!out) fail("'{}' cannot be written", other.string());
-  fs::rename(other, path);
 }
 
 // A repository in the cache.
@@ -148,7 +139,10 @@ std::string fetch_into_cache(const std::string& name, const HubSettings& setting
   }
   const std::vector<std::string> files = choose_files(parsed, listing.files);
   for (const std::string& file : files) fetch_file(cached, settings, listing.commit, file);
-  if (!is_commit(parsed.revision)) write_line(cached.ref(), listing.commit);
+  if (!is_commit(parsed.revision)) {
+    fs::create_directories(cached.ref().parent_path());
+    write_file_atomically(cached.ref(), listing.commit, LinkAtName::kReplaced);
+  }
   return model_in(cached.snapshot(listing.commit), files);
 }
 
