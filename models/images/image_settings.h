@@ -1,5 +1,5 @@
-// Settings of the way from pictures to inputs of a model: sizes, cropping, normalization. A model's metadata keep them ("image"), so that a model
-// reads pictures as it was trained to. The standard settings are torchvision's for models of ImageNet.
+// Settings of the way from pictures to inputs of a model: sizes, cropping, normalization. A model's metadata keep them
+// ("image"), so that a model reads pictures as it was trained to. The standard settings are torchvision's for models of ImageNet.
 #pragma once
 
 #include <map>

@@ -40,12 +40,7 @@ struct BatchNormGrad {
       .precision = Precision::kWide};
   double eps = 1e-5;
   bool relu = false, has_addend = false, channels_last = false;
-  static void fields(auto& self, auto&& visit) {
-    visit("eps", self.eps);
-    visit("relu", self.relu);
-    visit("has_addend", self.has_addend);
-    visit("channels_last", self.channels_last);
-  }
+  static void fields(auto& self, auto&& visit) { BatchNorm::fields(self, visit); }
   std::vector<TensorType> infer(Types in) const;
   double sum_length(Types in, Types out) const;
 };

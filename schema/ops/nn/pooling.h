@@ -37,11 +37,7 @@ struct MaxPoolGrad {
   Windows windows;
   std::vector<int64_t> window;
   bool ceil_mode = false;
-  static void fields(auto& self, auto&& visit) {
-    Windows::fields(self.windows, visit);
-    visit("window", self.window);
-    visit("ceil_mode", self.ceil_mode);
-  }
+  static void fields(auto& self, auto&& visit) { MaxPool::fields(self, visit); }
   std::vector<TensorType> infer(Types in) const;
   double sum_length(Types in, Types out) const;
 };
@@ -80,10 +76,7 @@ struct AveragePoolGrad {
   bool ceil_mode = false, count_padding = true;
   Shape sizes;
   static void fields(auto& self, auto&& visit) {
-    Windows::fields(self.windows, visit);
-    visit("window", self.window);
-    visit("ceil_mode", self.ceil_mode);
-    visit("count_padding", self.count_padding);
+    AveragePool::fields(self, visit);
     visit("sizes", self.sizes);
   }
   std::vector<TensorType> infer(Types in) const;
