@@ -187,6 +187,8 @@ const std::map<std::string, std::set<std::string>> kModules = {
     {"models/families", {"models", "models/families/decoder", "models/families/encoder"}},
     {"models/families/decoder", {"models", "models/formats"}},
     {"models/families/encoder", {"models"}},
+    {"models/families/experts", {"models", "models/families/decoder"}},
+    {"models/families/hybrid", {"models", "models/families/decoder"}},
     {"models/families/vision", {"models", "models/images"}},
     {"models/formats", {}},
     {"models/formats/gguf", {"models", "models/formats/hugging_face", "models/tokenizer"}},
