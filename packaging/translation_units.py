@@ -5,9 +5,10 @@
 
 SOURCES are paths below FOLDER, one a line, in one argument: Meson would configure again whenever a file changes that is an
 argument of its own. Writes OUT_DIR/NAME_0.cpp (or .cu), NAME_1.cpp, ..., each of which includes up to LIMIT sources, and prints their paths, one a
-line. Two sources that give the same name to something that only they see (in an unnamed namespace, `static` or `#define`) go
-into different units, so nobody has to choose names with other files in mind. Sources that are compiled once for each
-instruction set stay alone. With a LIMIT of 1 nothing is merged: the sources themselves are printed.
+line. Two sources may give the same name to something that only they see (in an unnamed namespace, `static` or `#define`), so
+nobody has to choose names with other files in mind: the second source is read with a macro that renames its own, or goes into
+another unit where that could change more than the name (see `renamable`). Sources that are compiled once for each instruction
+set stay alone. With a LIMIT of 1 nothing is merged: the sources themselves are printed.
 
 A source stays in the unit where an earlier run put it, so that a new file does not compile all others again. Who changes
 a source often writes its path below the project into OUT_DIR/alone, one a line: it is compiled by itself from then on.
@@ -27,12 +28,19 @@ FUNCTION = re.compile(r"(?<![:\w.>])(\w+|operator\s*\S+?)\s*\(")
 VARIABLE = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*=(?!=)")
 VARIABLE_WITHOUT_VALUE = re.compile(r"(?<!:)\b(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 # TEST(...) and other macros declare something with a name of its own in each file.
-NO_NAME = re.compile(r"\d.*|[A-Z_0-9]+|const|override|default|delete|noexcept|sizeof")
+NO_NAME = re.compile(r"\d.*|[A-Z_0-9]+|const|override|default|delete|noexcept|sizeof|catch")
 ATTRIBUTE = re.compile(r"\b(?:decltype|alignas|requires|__attribute__|__launch_bounds__|noexcept|sizeof)\s*\(+[^()]*\)+")
 INTERNAL = re.compile(r"\b(?:static|constexpr|const)\b")
 ALIAS = re.compile(r"using\s+\w+\s*=|namespace\s+\w+\s*=")
 NO_OWN_NAME = re.compile(r"using\s+namespace\b|using\s+[\w:]+$|static_assert\b|template\s*<[^{}]*>\s*struct\s+\w+\s*<")
-USE = re.compile(r"\bTEST\w*\(\s*(\w+)|(?<![\w.:>])(\w+)(?=\s*[(<{])|\b(k[A-Z]\w*)")
+USE = re.compile(r"\bTEST\w*\(\s*(\w+)|(?<![\w.:>])(\w+)(?=\s*[(<{])|(?<![\w.:>])(k?[A-Z]\w*)")
+ROOT = Path(__file__).resolve().parent.parent
+INCLUDE = re.compile(r'\s*#\s*include\s*(<[^>]*>|"[^"]*")')
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+MEMBER = re.compile(r"(?:\.|->|::)\s*(\w+)")
+TEST_NAMES = re.compile(r"\b(?:TEST\w*|TYPED_TEST\w*|INSTANTIATE_\w+)\(\s*(\w+)(?:\s*,\s*(\w+))?")
+# Libraries look for functions of these names beside the type of an argument, or their macros read members of these names.
+NAMES_OF_LIBRARIES = {"to_json", "from_json", "PrintTo", "swap", "begin", "end", "type", "value"}
 NAMESPACE = re.compile(r"\bnamespace\b([\w:\s]*)$")
 
 
@@ -72,33 +80,87 @@ def private_names(text):
     return names
 
 
+def headers_of(text):
+    """The headers that a source includes, in its order; None if it chooses them by a condition or by a macro of its own."""
+    headers = []
+    for line in DIRECTIVE.findall(COMMENT.sub("", text)):
+        if include := INCLUDE.match(line):
+            headers += [include.group(1)] * (not include.group(1).endswith('.inc"'))
+    last = text.rfind("#include")
+    return None if re.search(r"^\s*#\s*(?:if|define)", text[:last], re.M) else headers
+
+
+def renamable(text, private):
+    """The private names of a source that a macro can rename, as each occurrence of them in the source means what it declares.
+
+    A name behind `.`, `->` or `::` may be that of a member, a header may declare an overload, and a test's name becomes a text.
+    """
+    headers = headers_of(text)
+    if headers is None:
+        return set()
+    code = code_of(text)
+    others = set(MEMBER.findall(code)) | set(DEFINE.findall(text)) | NAMES_OF_LIBRARIES
+    others |= {name for names in TEST_NAMES.findall(code) for name in names}
+    for header in headers:
+        if (path := ROOT / header[1:-1]).is_file():
+            others |= set(re.findall(r"\w+", code_of(path.read_text())))
+    return {name for name, alias in private.items() if alias is None and re.fullmatch(r"\w+", name)} - others
+
+
+class Source:
+    """A source, the names that it keeps to itself, those of them that can be renamed, and the names that it calls or reads."""
+
+    def __init__(self, path, is_alone):
+        text = Path(path).read_text()
+        self.path, self.private = path, private_names(text)
+        self.used = {name for pair in USE.findall(code_of(text)) for name in pair if name}
+        self.renamable = renamable(text, self.private) if path.endswith(".cpp") else set()
+        self.headers = headers_of(text) or []
+        self.renamed = set()
+        self.is_closed = is_alone or bool(ALONE.search(text))
+
+
 class Unit:
-    """Sources to compile together, the names that they keep to themselves and those that they call or read."""
+    """Sources to compile together; `owners` has the source of each private name that keeps its name."""
 
     def __init__(self):
-        self.sources, self.private, self.used, self.is_closed = [], {}, set(), False
+        self.sources, self.owners, self.used = [], {}, set()
 
-    def takes(self, other, limit):
-        if not self.sources:
-            return True
-        if self.is_closed or other.is_closed or len(self.sources) == limit:
+    def add(self, source, limit):
+        """Adds a source if it fits beside the others."""
+        if self.sources and (source.is_closed or self.sources[0].is_closed or len(self.sources) == limit):
             return False
-        both = self.private.keys() & other.private.keys()
-        return (all(self.private[name] is not None and self.private[name] == other.private[name] for name in both)
-                and not (self.private.keys() - both) & other.used and not (other.private.keys() - both) & self.used)
+        renamed = []
+        for name in self.clashes(source):
+            owner = next((one for one in (source, self.owners.get(name)) if one and name in one.renamable), None)
+            if not owner:
+                return False
+            renamed.append((owner, name))
+        for owner, name in renamed:
+            owner.renamed.add(name)
+            if owner is not source:
+                del self.owners[name]
+        self.sources.append(source)
+        self.owners |= {name: source for name in source.private if name not in source.renamed}
+        self.used |= source.used - source.renamed
+        return True
 
-    def add(self, other):
-        self.sources += other.sources
-        self.private |= other.private
-        self.used |= other.used
-        self.is_closed = other.is_closed
+    def clashes(self, source):
+        """The names that mean different things in `source` and in the others."""
+        both = self.owners.keys() & source.private.keys()
+        same = {name for name in both if source.private[name] and source.private[name] == self.owners[name].private[name]}
+        read = (self.owners.keys() - both) & source.used | (source.private.keys() - both) & self.used
+        return sorted((both | read) - same)
 
-
-def unit_of(source, is_alone):
-    unit, text = Unit(), Path(source).read_text()
-    unit.sources, unit.private, unit.used = [source], private_names(text), {name for pair in USE.findall(code_of(text)) for name in pair if name}
-    unit.is_closed = is_alone or bool(ALONE.search(text))
-    return unit
+    def text(self):
+        """Headers come first, as no macro may rename what they declare."""
+        lines = [f"#include {header}" for header in dict.fromkeys(
+            header for source in self.sources if source.renamed for header in source.headers)]
+        for number, source in enumerate(self.sources):
+            end = re.sub(r"\W", "_", f"_of_{Path(source.path).stem}_{number}")
+            lines += [f"#define {name} {name}{end}" for name in sorted(source.renamed)]
+            lines += [f'#include "{source.path}"'] + [f"#undef {name}" for name in sorted(source.renamed)]
+        return "".join(line + "\n" for line in lines)
 
 
 def earlier_units(out_dir, name):
@@ -108,36 +170,30 @@ def earlier_units(out_dir, name):
 
 
 def units_of(sources, limit, earlier, alone):
-    """The sources of each unit by its number: each stays in the unit of an earlier run, else goes to the first unit that takes it."""
-    waiting = {source: unit_of(source, source in alone) for source in sources}
-    units = {}
-
-    def place(source, candidates):
-        one = waiting.pop(source)
-        for unit in candidates:
-            if unit.takes(one, limit):
-                unit.add(one)
-                return
-        units[next(number for number in range(len(sources) + len(earlier)) if number not in units)] = one
-
-    for number in sorted(earlier):
-        units[number] = Unit()
-        for source in re.findall(r'#include "(.*)"', earlier[number].read_text()):
-            if source in waiting and not waiting[source].is_closed and units[number].takes(waiting[source], limit):
-                place(source, [units[number]])
-    for source in list(waiting):
-        place(source, units.values())
-    return {number: unit.sources for number, unit in sorted(units.items()) if unit.sources}
+    """The unit of each number: a source stays in the unit of an earlier run, else goes to the first unit that takes it."""
+    waiting = {path: Source(path, path in alone) for path in sources}
+    units = {number: Unit() for number in sorted(earlier)}
+    for number, unit in units.items():
+        for path in re.findall(r'#include "(.*)"', earlier[number].read_text()):
+            if path in waiting and not waiting[path].is_closed and unit.add(waiting[path], limit):
+                del waiting[path]
+    for source in waiting.values():
+        if not any(unit.add(source, limit) for unit in units.values()):
+            number = next(number for number in range(len(units) + 1) if number not in units)
+            units[number] = Unit()
+            units[number].add(source, limit)
+    return {number: unit for number, unit in sorted(units.items()) if unit.sources}
 
 
 def write_units(out_dir, name, units, earlier):
     """Writes what differs from an earlier run; returns what to compile."""
     compiled = []
     for number, unit in units.items():
-        path, text = Path(out_dir) / f"{name}_{number}{Path(unit[0]).suffix}", "".join(f'#include "{source}"\n' for source in unit)
-        if len(unit) > 1 and (number not in earlier or earlier.pop(number).read_text() != text):
+        first, text = unit.sources[0].path, unit.text()
+        path = Path(out_dir) / f"{name}_{number}{Path(first).suffix}"
+        if len(unit.sources) > 1 and (number not in earlier or earlier.pop(number).read_text() != text):
             path.write_text(text)
-        compiled.append(str(path) if len(unit) > 1 else unit[0])
+        compiled.append(str(path) if len(unit.sources) > 1 else first)
     for path in earlier.values():
         path.unlink()
     return compiled
@@ -149,10 +205,8 @@ def main(out_dir, limit, name, folder, lines):
     list_of_alone = Path(out_dir) / "alone"
     endings = tuple("/" + line for line in list_of_alone.read_text().split()) if list_of_alone.exists() else ()
     earlier = earlier_units(out_dir, name)
-    units = {number: [source] for number, source in enumerate(sources)}
-    if int(limit) > 1:
-        units = units_of(sources, int(limit), earlier, {source for source in sources if source.endswith(endings)})
-    print("\n".join(write_units(out_dir, name, units, earlier)), end="")
+    alone = set(sources) if int(limit) == 1 else {source for source in sources if source.endswith(endings)}
+    print("\n".join(write_units(out_dir, name, units_of(sources, int(limit), earlier, alone), earlier)), end="")
 
 
 if __name__ == "__main__":

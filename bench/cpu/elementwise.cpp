@@ -86,7 +86,7 @@ class Copy {
   double gbps() {
     const double start = now();
     cpu::parallel_chunks(kBytes / kChunk, [&](int64_t i) {
-      cpu::stream_copy(from_.data() + i * kChunk, to_.data() + i * kChunk, kChunk);
+      cpu::stream_block(from_.data() + i * kChunk, to_.data() + i * kChunk, kChunk);
       cpu::finish_streams();
     });
     return 2.0 * kBytes / (now() - start) / 1e9;

@@ -8,12 +8,12 @@
 
 namespace genesis::models {
 
-enum class Activation : uint8_t { kRelu, kGelu, kSilu, kTanh };
+enum class MlpActivation : uint8_t { kRelu, kGelu, kSilu, kTanh };
 
 }  // namespace genesis::models
 
 template <>
-struct genesis::EnumNames<genesis::models::Activation> {
+struct genesis::EnumNames<genesis::models::MlpActivation> {
   static constexpr std::string_view names[] = {"relu", "gelu", "silu", "tanh"};
 };
 
@@ -25,7 +25,7 @@ struct MlpConfig {
   int64_t hidden_features = 128;
   int64_t num_hidden_layers = 2;
   int64_t num_classes = 10;
-  Activation activation = Activation::kRelu;
+  MlpActivation activation = MlpActivation::kRelu;
   double dropout = 0;
 
   static void fields(auto& self, auto&& visit) {
@@ -38,15 +38,15 @@ struct MlpConfig {
   }
 };
 
-nn::Layer layer_of(Activation activation) {
+nn::Layer layer_of(MlpActivation activation) {
   switch (activation) {
-    case Activation::kRelu:
+    case MlpActivation::kRelu:
       return nn::ReLU();
-    case Activation::kGelu:
+    case MlpActivation::kGelu:
       return nn::GELU();
-    case Activation::kSilu:
+    case MlpActivation::kSilu:
       return nn::SiLU();
-    case Activation::kTanh:
+    case MlpActivation::kTanh:
       break;
   }
   return nn::Tanh();

@@ -241,7 +241,7 @@ TEST_F(Scripts, AFailedBuildIsTold) {
 TEST_F(Scripts, PathsOfDevAreItsCallers) {
   shell("GENESIS_BUILD_DIR=b GENESIS_SETUP=-Dcuda=disabled ../tree/dev build");
   EXPECT_TRUE(fs::exists(path("elsewhere/b/build.ninja")));
-  const std::string options = " -Dsources_per_unit=12 -Dcuda=disabled";
+  const std::string options = " -Dsources_per_unit=30 -Dcuda=disabled";
   EXPECT_TRUE(called("meson setup b ../tree" + options) || called("meson setup b " + path("tree") + options))
       << calls();
 }
@@ -252,12 +252,13 @@ TEST_F(Scripts, OneSuiteNeedsNoBuildOfEverything) {
   EXPECT_FALSE(called("ninja -C")) << calls();
 }
 
-TEST_F(Scripts, SourcesWithTheSamePrivateNameAreCompiledApart) {
-  write_text(path("a.cpp"), "namespace {\nint f() { return 1; }\n}\n");
-  write_text(path("b.cpp"),
-             "namespace n {\nnamespace {\nint f(int x) { return x; }\n}\n}\n");  // declares f too
-  write_text(path("c.cpp"), "int g() { return f(2); }\n");                       // calls another f
-  write_text(path("d.cpp"), "int h() { return 3; }\n");
+TEST_F(Scripts, SourcesWithTheSamePrivateNameShareAUnit) {
+  write_text(path("a.cpp"), "namespace {\nint f() { return 1; }\n}\nint a() { return f(); }\n");
+  write_text(
+      path("b.cpp"),
+      "#include <vector>\nnamespace {\nint f(int x) { return 10 * x; }\n}\nint b() { return f(2); }\n");
+  write_text(path("c.cpp"), "int f(long);\nint c() { return f(3); }\n");  // calls another f
+  write_text(path("d.cpp"), "namespace {\nstruct D { int f; };\nint f(D d) { return d.f; }\n}\n");
   write_text(path("e.cpp"), "#pragma GCC target(\"avx2\")\n");
   const auto units = [&](const std::string& limit) {
     const std::string script = (kSource / "packaging/translation_units.py").string();
@@ -267,9 +268,16 @@ TEST_F(Scripts, SourcesWithTheSamePrivateNameAreCompiledApart) {
   const std::string here = folder().string() + "/";
   EXPECT_EQ(units("1"),
             here + "a.cpp\n" + here + "b.cpp\n" + here + "c.cpp\n" + here + "d.cpp\n" + here + "e.cpp");
-  EXPECT_EQ(units("12"), "units/name_0.cpp\n" + here + "b.cpp\n" + here + "c.cpp\n" + here + "e.cpp");
-  EXPECT_EQ(read_text(path("units/name_0.cpp")),
-            "#include \"" + here + "a.cpp\"\n#include \"" + here + "d.cpp\"\n");
+  EXPECT_EQ(units("12"),
+            "units/name_0.cpp\n" + here + "d.cpp\n" + here + "e.cpp");  // a macro would rename D::f
+  EXPECT_EQ(read_text(path("units/name_0.cpp")), "#include <vector>\n#define f f_of_a_0\n#include \"" + here +
+                                                     "a.cpp\"\n#undef f\n#define f f_of_b_1\n#include \"" +
+                                                     here + "b.cpp\"\n#undef f\n#include \"" + here +
+                                                     "c.cpp\"\n");
+  write_text(path("main.cpp"),
+             "#include \"units/name_0.cpp\"\nint f(long x) { return 100 * x; }\n"
+             "int main() { return a() + b() + c() == 321 ? 0 : 1; }\n");
+  expect_ok(shell("cd .. && c++ -o main main.cpp && ./main"));
 }
 
 TEST_F(Scripts, ASourceStaysInItsUnitWhenOthersCome) {

@@ -250,7 +250,7 @@ MicroOpFunction find_store_micro_op(DType dtype, bool around_cache) {
 }
 MicroOpFunction find_end_micro_op() { return HWY_DYNAMIC_DISPATCH(end_micro_op)(); }
 ChainFunction find_chain_runner() { return HWY_DYNAMIC_DISPATCH(chain_runner)(); }
-void stream_copy(const void* from, void* to, size_t bytes) {
+void stream_block(const void* from, void* to, size_t bytes) {
   HWY_DYNAMIC_DISPATCH(stream)(static_cast<const uint8_t*>(from), static_cast<uint8_t*>(to), bytes);
 }
 void finish_streams() { hwy::FlushStream(); }

@@ -49,8 +49,8 @@ TileFunction find_constant(LaneType lane);
 TileFunction find_wrap(DType dtype);
 
 // Copies bytes around the cache, which pays off if the destination is not read soon.
-void stream_copy(const void* from, void* to, size_t bytes);
-// To be called before another thread reads what this thread has copied with stream_copy().
+void stream_block(const void* from, void* to, size_t bytes);
+// To be called before another thread reads what this thread has copied with stream_block().
 void finish_streams();
 
 // The tables behind find_formula(): tile_f32_*.cpp define the f32 ones, tile_scalar.cpp those of the other lanes.

@@ -180,7 +180,7 @@ class Machine {
     if (is_input(reg))
       std::memcpy(at(step.out), at(step.in[0]), bytes);
     else
-      stream_copy(at(step.in[0]), at(step.out), bytes);
+      stream_block(at(step.in[0]), at(step.out), bytes);
   }
 
   const TileProgram& p_;
