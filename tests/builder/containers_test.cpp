@@ -8,6 +8,7 @@ namespace genesis {
 namespace {
 
 using namespace testing;
+using Names = std::vector<std::string>;
 
 TEST(Containers, ASequentialIsIndexedFromBothEnds) {
   Model model;
@@ -53,7 +54,6 @@ std::vector<std::string> names_of(const std::vector<NamedParameter>& parameters)
 }
 
 TEST(Containers, ListTheParametersOfTheirLayers) {
-  using Names = std::vector<std::string>;
   Model model;
   const Scope s(model);
   const nn::Linear first(s / "a", 4, 4), second(s / "b", 4, 4, {.bias = false});

@@ -21,7 +21,7 @@ constexpr int64_t kVocabulary = 500, kPositions = 256;
 
 using CudaBatch = OnGpu;
 
-std::unique_ptr<Model> model(DType dtype, const models::Settings& more = {}) {
+std::unique_ptr<Model> made_model(DType dtype, const models::Settings& more = {}) {
   return qwen_of_three_layers(dtype, kPositions, "0.2", more);
 }
 
@@ -60,7 +60,7 @@ std::vector<Tokens> texts_of(const Model& model, int64_t rows, const std::string
 
 TEST_F(CudaBatch, TextsAreThoseOfTheCpu) {
   for (const models::Settings& more : {models::Settings{}, models::Settings{{"sliding_window", "50"}}}) {
-    const auto made = model(DType::f32, more);
+    const auto made = made_model(DType::f32, more);
     const auto expected = texts_of(*made, 1, "cpu", requests());
     for (const int64_t rows : {1, 2, 4, 16}) {
       SCOPED_TRACE(fmt::format("{} rows", rows));
@@ -71,7 +71,7 @@ TEST_F(CudaBatch, TextsAreThoseOfTheCpu) {
 
 // Requests come while others run, and their prompts are read in chunks between the steps.
 TEST_F(CudaBatch, TextsOfAnEngineAreThoseOfTheCpu) {
-  const auto made = model(DType::f32);
+  const auto made = made_model(DType::f32);
   const std::vector<Request> all = requests();
   const auto expected = texts_of(*made, 1, "cpu", all);
   for (const int64_t rows : {1, 4})
@@ -96,7 +96,7 @@ TEST_F(CudaBatch, TextsOfAnEngineAreThoseOfTheCpu) {
 
 // Neither the neighboring rows nor its own row changes a token of a text.
 TEST_F(CudaBatch, NeighborsChangeNothing) {
-  const auto made = model(DType::bf16);
+  const auto made = made_model(DType::bf16);
   std::vector<Request> all = requests();
   const auto expected = texts_of(*made, 4, "cuda", all);
   EXPECT_EQ(texts_of(*made, 4, "cuda", all), expected) << "two runs differ";
@@ -111,7 +111,7 @@ TEST_F(CudaBatch, NeighborsChangeNothing) {
 }
 
 TEST_F(CudaBatch, MistakesAreErrorsAndChangeNothing) {
-  const auto made = model(DType::bf16);
+  const auto made = made_model(DType::bf16);
   Session session = open_for_generation(
       std::shared_ptr<const Model>(models::with_cache(*made, 3, kPositions)), {.device = "cuda"});
   Generator generator(session);

@@ -21,7 +21,7 @@ using CacheRows = OnGpu;
 
 constexpr int64_t kVocabulary = 500, kPositions = 512;
 
-std::shared_ptr<const Model> model(const models::Settings& more, DType dtype, int64_t rows) {
+std::shared_ptr<const Model> made_model(const models::Settings& more, DType dtype, int64_t rows) {
   return models::with_cache(*qwen_of_three_layers(dtype, kPositions, "0.05", more), rows, kPositions);
 }
 
@@ -90,7 +90,7 @@ TEST_F(CacheRows, OneRowIsTheCpus) {
     for (DType dtype : {DType::f32, DType::bf16})
       for (int64_t prompt : {3, 200}) {
         SCOPED_TRACE(fmt::format("{} {} after {}", name, name_of(dtype), prompt));
-        const auto whole = model(settings, dtype, 1);
+        const auto whole = made_model(settings, dtype, 1);
         Session cpu(whole), cuda(whole, {.device = "cuda"}),
             one_by_one(whole, {.device = "cuda", .disabled = {"megakernel"}}),
             in_parts(whole, {.device = "cuda", .disabled = {"fuse_cached_attention"}});
@@ -107,7 +107,7 @@ TEST_F(CacheRows, RaggedRowsAreTheCpus) {
     for (DType dtype : {DType::f32, DType::bf16})
       for (const Tokens& lengths : {Tokens{5, 1, 9}, Tokens{200, 37, 130, 64}, many_lengths()}) {
         SCOPED_TRACE(fmt::format("{} {} {}", name, name_of(dtype), lengths.size()));
-        const auto whole = model(settings, dtype, std::ssize(lengths));
+        const auto whole = made_model(settings, dtype, std::ssize(lengths));
         Session cpu(whole), cuda(whole, {.device = "cuda"}),
             in_parts(whole, {.device = "cuda", .disabled = {"fuse_cached_attention"}});
         const auto expected = run(cpu, lengths, 6), got = run(cuda, lengths, 6);
@@ -120,7 +120,7 @@ TEST_F(CacheRows, RaggedRowsAreTheCpus) {
 // A row is padded beyond the end of its cache, where cuDNN takes the lengths of the others.
 TEST_F(CacheRows, PaddingBeyondTheCacheIsNotSeen) {
   for (DType dtype : {DType::f32, DType::bf16}) {
-    const auto whole = model({}, dtype, 2);
+    const auto whole = made_model({}, dtype, 2);
     Session cpu(whole), cuda(whole, {.device = "cuda"});
     Tokens text;
     for (int64_t i = 0; i < 2 * 100; ++i) text.push_back(token(i));
@@ -138,7 +138,7 @@ TEST_F(CacheRows, PaddingBeyondTheCacheIsNotSeen) {
 }
 
 TEST_F(CacheRows, MoreThanTheCacheHoldsIsAnError) {
-  Session session(model({}, DType::bf16, 2), {.device = "cuda"});
+  Session session(made_model({}, DType::bf16, 2), {.device = "cuda"});
   const auto before = run(session, {5, 9}, 2);
   expect_error(
       [&] {

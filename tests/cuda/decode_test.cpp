@@ -24,9 +24,9 @@ using Decode = OnGpu;
 constexpr int64_t kVocabulary = 1000, kPositions = 1024;
 
 // Heads of 64, three query heads per key head, and sizes that are not multiples of what a block takes.
-std::shared_ptr<const Model> model(const std::string& kind, DType dtype,
-                                   const std::string& intermediate = "1000",
-                                   const std::string& head_size = "64") {
+std::shared_ptr<const Model> made_model(const std::string& kind, DType dtype,
+                                        const std::string& intermediate = "1000",
+                                        const std::string& head_size = "64") {
   std::map<std::string, std::string> settings;
   if (kind == "gpt2")
     settings = {{"n_embd", "192"}, {"n_layer", "3"}, {"n_head", "3"}, {"n_positions", "1024"}};
@@ -77,7 +77,7 @@ TEST_F(Decode, EveryTokenIsTheCpus) {
   for (const char* kind : {"qwen2", "qwen3", "gpt2"})
     for (DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       SCOPED_TRACE(std::string(kind) + " " + std::string(name_of(dtype)));
-      Session cpu(model(kind, dtype)), cuda(model(kind, dtype), {.device = "cuda"});
+      Session cpu(made_model(kind, dtype)), cuda(made_model(kind, dtype), {.device = "cuda"});
       expect_alike(decode(cuda, 0, 20), decode(cpu, 0, 20), tolerance_of(dtype));
     }
 }
@@ -86,7 +86,7 @@ TEST_F(Decode, EveryTokenIsTheCpus) {
 TEST_F(Decode, FarPositionsAreTheCpus) {
   for (int64_t prompt : {120, 250, 1000}) {
     SCOPED_TRACE(prompt);
-    Session cpu(model("qwen2", DType::bf16)), cuda(model("qwen2", DType::bf16), {.device = "cuda"});
+    Session cpu(made_model("qwen2", DType::bf16)), cuda(made_model("qwen2", DType::bf16), {.device = "cuda"});
     expect_alike(decode(cuda, prompt, 12), decode(cpu, prompt, 12), tolerance_of(DType::bf16));
   }
 }
@@ -98,7 +98,7 @@ TEST_F(Decode, OneKernelForAllLayersIsTheCpus) {
     for (const char* head_size : {"64", "128", "32"})  // heads of 32 use an attention outside the megakernel
       for (int64_t prompt : {0, 120, 1000}) {
         SCOPED_TRACE(fmt::format("{} with heads of {} after {}", kind, head_size, prompt));
-        const auto whole = model(kind, dtype, "992", head_size);
+        const auto whole = made_model(kind, dtype, "992", head_size);
         Session cpu(whole), cuda(whole, {.device = "cuda"}),
             one_by_one(whole, {.device = "cuda", .disabled = {"megakernel"}});
         const Logits got = decode(cuda, prompt, 12);
@@ -114,7 +114,7 @@ TEST_F(Decode, OneKernelForPackedWeightsIsTheCpus) {
     for (const char* intermediate : {"896", "1024", "16384"}) {
       SCOPED_TRACE(fmt::format("{} and {}", EnumNames<WeightFormat>::names[static_cast<size_t>(format)],
                                intermediate));
-      const auto packed = std::make_shared<Model>(*model("qwen2", DType::bf16, intermediate));
+      const auto packed = std::make_shared<Model>(*made_model("qwen2", DType::bf16, intermediate));
       passes::quantize(*packed, {.format = format, .embedding = false, .head = true});
       Session cpu(packed), cuda(packed, {.device = "cuda"}),
           one_by_one(packed, {.device = "cuda", .disabled = {"megakernel"}});
@@ -129,7 +129,7 @@ TEST_F(Decode, OneKernelForPackedWeightsIsTheCpus) {
 }
 
 TEST_F(Decode, TwoSessionsDecodeAtOnce) {
-  const auto whole = model("qwen2", DType::bf16, "992");
+  const auto whole = made_model("qwen2", DType::bf16, "992");
   Session sessions[] = {Session(whole, {.device = "cuda"}), Session(whole, {.device = "cuda"})};
   const Logits expected = decode(sessions[0], 100, 200);
   Logits got[2];
@@ -141,18 +141,18 @@ TEST_F(Decode, TwoSessionsDecodeAtOnce) {
 }
 
 TEST_F(Decode, EveryRunHasTheSameBits) {
-  Session session(model("qwen2", DType::bf16), {.device = "cuda"});
+  Session session(made_model("qwen2", DType::bf16), {.device = "cuda"});
   const Logits first = decode(session, 300, 20);
   for (int i = 0; i < 20; ++i) ASSERT_EQ(decode(session, 300, 20), first) << "run " << i;
 }
 
 TEST_F(Decode, EveryWayToComputeALayerAgrees) {
-  Session all(model("qwen2", DType::f32), {.device = "cuda"});
+  Session all(made_model("qwen2", DType::f32), {.device = "cuda"});
   const Logits expected = decode(all, 140, 8);
   for (const char* disabled : {"fuse_cached_attention", "fuse_norm_linear", "fuse_addend", "merge_linear",
                                "fuse_elementwise", "in_place", "memory_reuse"}) {
     SCOPED_TRACE(disabled);
-    Session session(model("qwen2", DType::f32), {.device = "cuda", .disabled = {disabled}});
+    Session session(made_model("qwen2", DType::f32), {.device = "cuda", .disabled = {disabled}});
     const Logits got = decode(session, 140, 8);
     expect_alike(got, expected, tolerance_of(DType::f32));
     EXPECT_EQ(decode(session, 140, 8), got) << "two runs differ";
@@ -160,7 +160,7 @@ TEST_F(Decode, EveryWayToComputeALayerAgrees) {
 }
 
 TEST_F(Decode, APositionOutsideTheCacheIsAnError) {
-  Session session(model("qwen2", DType::bf16), {.device = "cuda"});
+  Session session(made_model("qwen2", DType::bf16), {.device = "cuda"});
   const Logits before = decode(session, 0, 2);
   expect_error(
       [&] {

@@ -22,7 +22,7 @@ class Ones final : public BatchSource {
 
 // Returns a model with 8 MiB that every step changes, a state that no step writes, and a cache. Two states have no
 // initial value.
-std::shared_ptr<Model> model() {
+std::shared_ptr<Model> parsed_model() {
   auto model = std::make_shared<Model>();
   const auto add = [&](const char* name, int64_t size, StateRole role, Tensor initial) {
     return model->add_state(
@@ -46,7 +46,7 @@ class Writer : public ::testing::Test {
   void step() { session_.run("train_step", one()); }
 
   TemporaryFolder folder_, waiting_;
-  Session session_{model()};
+  Session session_{parsed_model()};
 };
 
 TEST_F(Writer, KeepsTheValuesOfItsStepWhileTrainingGoesOn) {

@@ -33,7 +33,7 @@ entry decode(x: f32[1,1,1], position: i64[1]) {
 }
 )";
 
-std::shared_ptr<const Model> model() { return parse_text(kText); }
+std::shared_ptr<const Model> parsed_model() { return parse_text(kText); }
 
 NamedTensors read(Session& session, const std::vector<float>& x, int64_t position) {
   const auto rows = std::ssize(x);
@@ -43,28 +43,28 @@ NamedTensors read(Session& session, const std::vector<float>& x, int64_t positio
 }
 
 TEST(SessionCache, HasTheSizeOfTheOptions) {
-  Session session(model(), {.cache = CacheSize{.rows = 2, .positions = 3}});
+  Session session(parsed_model(), {.cache = CacheSize{.rows = 2, .positions = 3}});
   EXPECT_EQ(cache_size(session.model()), (CacheSize{2, 3}));
   read(session, {1, 5}, 0);
   NamedTensors out = read(session, {3, 7}, 2);
   EXPECT_EQ(out["keys"].to_doubles(), (Doubles{2, 0, 6, 10, 0, 14}));
   EXPECT_EQ(out["sums"].to_doubles(), (Doubles{4, 12}));
-  Session as_it_is(model());
+  Session as_it_is(parsed_model());
   EXPECT_EQ(cache_size(as_it_is.model()), (CacheSize{1, 2}));
 }
 
 TEST(SessionCache, TakesTheBytesThatWereSaid) {
   for (const CacheSize size : {CacheSize{1, 2}, CacheSize{3, 1000}}) {
-    Session session(model(), {.cache = size});
+    Session session(parsed_model(), {.cache = size});
     const int64_t before = Inspector(session).memory().state_bytes;
     read(session, std::vector<float>(static_cast<size_t>(size.rows), 1), 0);
     const int64_t steps = 8;
-    EXPECT_EQ(Inspector(session).memory().state_bytes - before, cache_bytes(*model(), size) + steps);
+    EXPECT_EQ(Inspector(session).memory().state_bytes - before, cache_bytes(*parsed_model(), size) + steps);
   }
 }
 
 TEST(SessionCache, GrowsWithTheTextsInIt) {
-  Session session(model(), {.cache = CacheSize{.rows = 2, .positions = 2}});
+  Session session(parsed_model(), {.cache = CacheSize{.rows = 2, .positions = 2}});
   read(session, {1, 5}, 0);
   read(session, {3, 7}, 1);
   session.grow_cache(4);
@@ -79,13 +79,13 @@ TEST(SessionCache, GrowsWithTheTextsInIt) {
 }
 
 TEST(SessionCache, GrowsBeforeTheFirstText) {
-  Session session(model());
+  Session session(parsed_model());
   session.grow_cache(5);
   EXPECT_EQ(read(session, {1}, 4)["keys"].to_doubles(), (Doubles{0, 0, 0, 0, 2}));
 }
 
 TEST(SessionCache, GrowsNextToTrainedStates) {
-  Session session(model());
+  Session session(parsed_model());
   session.set_state("weight", Tensor::of<float>({1}, {3}));
   read(session, {1}, 1);
   session.grow_cache(3);
@@ -97,7 +97,7 @@ TEST(SessionCache, GrowsNextToTrainedStates) {
 }
 
 TEST(SessionCache, WhatCannotGrowIsAnError) {
-  Session session(model(), {.cache = CacheSize{.rows = 1, .positions = 4}});
+  Session session(parsed_model(), {.cache = CacheSize{.rows = 1, .positions = 4}});
   expect_error([&] { session.grow_cache(3); }, {"3 positions", "it has 4"});
   read(session, {1}, 3);
   expect_error([&] { session.grow_cache(int64_t{1} << 62); }, {"overflow"});

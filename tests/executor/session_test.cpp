@@ -45,7 +45,7 @@ entry wide(x: f32[n,n]) {
 }
 )";
 
-std::shared_ptr<Model> model() { return parse_text(kModel); }
+std::shared_ptr<Model> parsed_model() { return parse_text(kModel); }
 Tensor row(const std::vector<float>& values) {
   return Tensor::of<float>({static_cast<int64_t>(values.size())}, values);
 }
@@ -64,7 +64,7 @@ Doubles scale_expected(int64_t batch) {
 }
 
 TEST(SessionInputs, MistakesAreNamed) {
-  Session session(model());
+  Session session(parsed_model());
   const NamedTensors good = scale_inputs(3);
   const auto with = [&](const char* name, const Tensor& tensor) {
     NamedTensors inputs = good;
@@ -93,21 +93,21 @@ TEST(SessionInputs, MistakesAreNamed) {
 
 TEST(SessionInputs, OptionsAreChecked) {
   for (const char* name : {"tpu", "cuda:", "cuda:x", "cuda:-1", "CPU", ""})
-    expect_error([&] { Session(model(), {.device = name}); },
+    expect_error([&] { Session(parsed_model(), {.device = name}); },
                  {"no device '" + std::string(name) + "'", "cpu, cuda or cuda:N"});
-  expect_error([] { Session(model(), {.device = "cuda:99"}); }, {"no device 'cuda:99'", "cpu"});
-  expect_error([] { Session(model(), {.threads = -1}); }, {"-1"});
-  expect_error([] { Session(model(), {.disabled = {"no_such_pass"}}); }, {"no_such_pass"});
+  expect_error([] { Session(parsed_model(), {.device = "cuda:99"}); }, {"no device 'cuda:99'", "cpu"});
+  expect_error([] { Session(parsed_model(), {.threads = -1}); }, {"-1"});
+  expect_error([] { Session(parsed_model(), {.disabled = {"no_such_pass"}}); }, {"no_such_pass"});
 }
 
 TEST(Sessions, SizesMayChangeFromRunToRun) {
-  Session session(model());
+  Session session(parsed_model());
   for (int64_t batch : {3, 1, 100, 0, 3, 64, 1})
     EXPECT_EQ(session.run("scale", scale_inputs(batch)).at("y").to_doubles(), scale_expected(batch)) << batch;
 }
 
 TEST(Sessions, ABatchOfNothing) {
-  Session session(model());
+  Session session(parsed_model());
   const Tensor y = session.run("scale", scale_inputs(0)).at("y");
   EXPECT_EQ(y.type().to_string(), "f32[0]");
   EXPECT_EQ(session.run("wide", {{"x", Tensor::zeros({DType::f32, {0, 0}})}}).at("y").to_doubles(),
@@ -115,7 +115,7 @@ TEST(Sessions, ABatchOfNothing) {
 }
 
 TEST(Sessions, ManyPlansStayRight) {
-  Session session(model());
+  Session session(parsed_model());
   for (int round = 0; round < 2; ++round)
     for (int64_t batch = 1; batch <= 60; ++batch)
       ASSERT_EQ(session.run("scale", scale_inputs(batch)).at("y").to_doubles(), scale_expected(batch))
@@ -123,7 +123,7 @@ TEST(Sessions, ManyPlansStayRight) {
 }
 
 TEST(Sessions, OutputsKeepTheirValues) {
-  Session session(model());
+  Session session(parsed_model());
   const Tensor first = session.run("scale", scale_inputs(3)).at("y");
   session.run("scale", scale_inputs(3));
   NamedTensors other = scale_inputs(3);
@@ -133,7 +133,7 @@ TEST(Sessions, OutputsKeepTheirValues) {
 }
 
 TEST(Sessions, RunsInTwoHalves) {
-  Session session(model());
+  Session session(parsed_model());
   const NamedTensors three = scale_inputs(3), five = scale_inputs(5);
   session.start("scale", three);
   session.stage("scale", five);
@@ -147,7 +147,7 @@ TEST(Sessions, RunsInTwoHalves) {
 }
 
 TEST(Sessions, ASecondRunMayBeStartedBeforeTheFirstIsRead) {
-  Session session(model());
+  Session session(parsed_model());
   const NamedTensors x = {{"x", row({1, 2})}};
   session.start("step", x);
   for (int i = 1; i < 8; ++i) {
@@ -169,7 +169,7 @@ TEST(Sessions, ASecondRunMayBeStartedBeforeTheFirstIsRead) {
 }
 
 TEST(Sessions, UpdatesMoveOnAndTheModelStays) {
-  const auto shared = model();
+  const auto shared = parsed_model();
   Session session(shared);
   NamedTensors out = session.run("step", {{"x", row({1, 2})}});
   EXPECT_EQ(out.at("before").to_doubles(), (Doubles{10, 20}));
@@ -247,7 +247,7 @@ entry swap() {
 }
 
 TEST(SessionStates, SetAndReset) {
-  const auto shared = model();
+  const auto shared = parsed_model();
   Session session(shared);
   EXPECT_EQ(session.state("cache").to_doubles(), Doubles(3));
   session.set_state("w", row({1, 1}));
@@ -269,7 +269,7 @@ TEST(SessionStates, SetAndReset) {
 
 TEST(SessionStates, MistakesAreNamed) {
   expect_error([] { Session none(nullptr); }, {"no model"});
-  Session session(model());
+  Session session(parsed_model());
   expect_error([&] { session.state("weight"); }, {"'weight'"});
   expect_error([&] { session.set_state("weight", row({1})); }, {"'weight'"});
   expect_error([&] { session.set_state("w", row({1})); }, {"'w'", "f32[2]", "f32[1]"});
@@ -289,7 +289,7 @@ TEST(SessionStates, MistakesAreNamed) {
 // All entry points and sizes share one arena, which is as large as the largest plan and not the sum. Interleaved runs
 // give the same results.
 TEST(SessionMemory, EntryPointsShareOneArena) {
-  Session session(model());
+  Session session(parsed_model());
   int64_t largest = 0;
   const auto square = [](int64_t n) {
     return Tensor::of<float>({n, n}, std::vector<float>(static_cast<size_t>(n * n), 0.0F));
@@ -310,7 +310,7 @@ TEST(SessionMemory, EntryPointsShareOneArena) {
 
 TEST(SessionMemory, WeightsThatNobodyWritesAreNotCopied) {
   const TemporaryFolder folder;
-  save_model(*model(), folder / "m.genesis");
+  save_model(*parsed_model(), folder / "m.genesis");
   const std::shared_ptr<const Model> shared = load_model(folder / "m.genesis");
   Session a(shared), b(shared);
   for (Session* session : {&a, &b}) session->run("scale", scale_inputs(2));
@@ -354,7 +354,7 @@ TEST(SessionMemory, WhatDoesNotFitIsRefusedWithWhatTakesIt) {
 }
 
 TEST(SessionThreads, TwoSessionsAtOnceGiveTheBitsOfOneAlone) {
-  const auto shared = model();
+  const auto shared = parsed_model();
   std::vector<float> x(96 * 96);
   for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
   const NamedTensors inputs = {{"x", Tensor::of<float>({96, 96}, x)}};

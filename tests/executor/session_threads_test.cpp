@@ -29,7 +29,7 @@ entry wide(x: f32[n,n]) {
 }
 )";
 
-std::shared_ptr<const Model> model() { return parse_text(kModel); }
+std::shared_ptr<const Model> parsed_model() { return parse_text(kModel); }
 NamedTensors square(int64_t n) {
   return {{"x", Tensor::of<float>({n, n}, std::vector<float>(static_cast<size_t>(n * n), 0.0F))}};
 }
@@ -84,7 +84,7 @@ void expect_refused(const Call& call, Session& session) {
 // The observer holds the run while a call comes, from the run's own thread and from another.
 TEST(OneSession, RefusesEveryCallWhileARunGoesOn) {
   const TemporaryFolder folder;
-  Session session(model());
+  Session session(parsed_model());
   session.save(folder / "saved.genesis");
   bool seen = false;
   Inspector(session).observe("wide", square(4), [&](const Step&, auto, auto) {
@@ -99,7 +99,7 @@ TEST(OneSession, RefusesEveryCallWhileARunGoesOn) {
 }
 
 TEST(OneSession, AfterAnErrorTheNextCallIsWelcome) {
-  Session session(model());
+  Session session(parsed_model());
   expect_error([&] { session.run("none"); }, {"'none'"});
   expect_error([&] { Inspector(session).observe("wide", square(2), [](auto&&...) { fail("enough"); }); },
                {"enough"});
@@ -108,7 +108,7 @@ TEST(OneSession, AfterAnErrorTheNextCallIsWelcome) {
 
 // However two threads meet, each run is either done completely or refused.
 TEST(OneSession, TwoThreadsAtOnceGiveResultsOrErrorsButNoCrash) {
-  Session session(model(), {.max_plans = 4});
+  Session session(parsed_model(), {.max_plans = 4});
   std::atomic<int> done = 0, refused = 0;
   const auto work = [&](int64_t seed) {
     for (int64_t i = 0; i < 300; ++i) {
@@ -130,7 +130,7 @@ TEST(OneSession, TwoThreadsAtOnceGiveResultsOrErrorsButNoCrash) {
 }
 
 TEST(OneSession, ThreadsMayTakeTurns) {
-  Session session(model());
+  Session session(parsed_model());
   std::thread([&] { session.start("wide", square(5)); }).join();
   double y = 0;
   std::thread([&] { y = session.result().at("y").to_doubles()[0]; }).join();

@@ -27,7 +27,7 @@ entry step(x: f32[2]) {
 }
 )";
 
-std::shared_ptr<Model> model() { return parse_text(kModel); }
+std::shared_ptr<Model> parsed_model() { return parse_text(kModel); }
 Tensor weight() { return Tensor::of<float>({2, 3}, {6, 5, 4, 3, 2, 1}); }
 NamedTensors fitting() {
   return {{"fc.weight", weight()},
@@ -48,14 +48,14 @@ const std::vector<std::string> kWhatIsWrong = {"1 missing: norm.mean (f32[2])",
                                                "strict = false"};
 
 TEST(StateDict, ASessionsIsItsParametersAndBuffers) {
-  Session session(model());
+  Session session(parsed_model());
   session.run("step", {{"x", Tensor::of<float>({2}, {1, 1})}});
   const NamedTensors dict = state_dict(session);
   Names names;
   for (const auto& [name, tensor] : dict) names.push_back(name);
   EXPECT_EQ(names, (Names{"fc.bias", "fc.weight", "norm.mean"}));
   EXPECT_EQ(dict["norm.mean"].to_doubles(), (Doubles{8, 9}));
-  EXPECT_EQ(state_dict(*model())["norm.mean"].to_doubles(), (Doubles{7, 8}));
+  EXPECT_EQ(state_dict(*parsed_model())["norm.mean"].to_doubles(), (Doubles{7, 8}));
 }
 
 TEST(StateDict, NumbersBeyondTheRangeOfF16AreNotLoadedAsInfinities) {
@@ -70,7 +70,7 @@ TEST(StateDict, NumbersBeyondTheRangeOfF16AreNotLoadedAsInfinities) {
 }
 
 TEST(StateDict, LoadsIntoASessionAndConvertsRealNumbers) {
-  Session session(model());
+  Session session(parsed_model());
   EXPECT_TRUE(load_state_dict(session, fitting()).fits());
   EXPECT_EQ(session.state("fc.weight").to_doubles(), (Doubles{6, 5, 4, 3, 2, 1}));
   EXPECT_EQ(session.state("fc.bias").type().to_string(), "bf16[2]");
@@ -80,14 +80,14 @@ TEST(StateDict, LoadsIntoASessionAndConvertsRealNumbers) {
 }
 
 TEST(StateDict, LoadsIntoAModel) {
-  const std::shared_ptr<Model> made = model();
+  const std::shared_ptr<Model> made = parsed_model();
   EXPECT_TRUE(load_state_dict(*made, fitting()).fits());
   EXPECT_EQ(Session(made).state("fc.weight").to_doubles(), weight().to_doubles());
 }
 
 TEST(StateDict, OneErrorNamesAllThatDoesNotFitAndNothingChanges) {
-  const std::shared_ptr<Model> made = model();
-  Session session(model());
+  const std::shared_ptr<Model> made = parsed_model();
+  Session session(parsed_model());
   expect_error([&] { load_state_dict(*made, misfitting()); }, kWhatIsWrong);
   expect_error([&] { load_state_dict(session, misfitting()); }, kWhatIsWrong);
   EXPECT_EQ(session.state("fc.weight").to_doubles(), (Doubles{1, 2, 3, 4, 5, 6}));
@@ -95,7 +95,7 @@ TEST(StateDict, OneErrorNamesAllThatDoesNotFitAndNothingChanges) {
 }
 
 TEST(StateDict, WhenNotStrictWhatFitsIsLoadedAndTheRestReturned) {
-  Session session(model());
+  Session session(parsed_model());
   NamedTensors tensors = misfitting();
   tensors["norm.mean"] = Tensor::of<float>({2}, {5, 6});
   tensors.erase("fc.bias");
@@ -111,7 +111,7 @@ TEST(StateDict, WhenNotStrictWhatFitsIsLoadedAndTheRestReturned) {
 
 // The result of Session::states() can be loaded again. Missing states of an optimizer are no mismatch.
 TEST(StateDict, StatesOfAnOptimizerAreTakenWhereTheyAreGiven) {
-  Session session(model());
+  Session session(parsed_model());
   NamedTensors all = session.states();
   all["optimizer.step"] = Tensor::scalar<int64_t>(9);
   EXPECT_TRUE(load_state_dict(session, all).fits());

@@ -49,7 +49,7 @@ void append(const Setting& s, Ref& cache, const Ref& token) {
     cache[(i / row * s.positions + s.start_of(i / row)) * row + i % row] = token[i];
 }
 
-Refs reference(const Setting& s, const Refs& x) {
+Refs reference_of(const Setting& s, const Refs& x) {
   const Ref q = s.op.rotates ? rotated(s, x[0]) : x[0];
   Ref k_cache = x[3], v_cache = x[4], y = ref_zeros({s.batch, 1, s.heads, s.v_size});
   append(s, k_cache, s.op.rotates ? rotated(s, x[1]) : x[1]);
@@ -87,12 +87,12 @@ void check_cached(const std::string& name, const Setting& s) {
                    return cached_attention(x[0], x[1], x[2], x[3], x[4], x[5], s.op,
                                            s.frequencies ? x[6] : Value{});
                  },
-             .reference = [=](const Refs& x) { return reference(s, x); },
+             .reference = [=](const Refs& x) { return reference_of(s, x); },
              .gradient = false};
   one.terms = [=](Refs x) {
     for (const size_t i : {2, 4})
       for (double& v : x[i].data) v = std::abs(v);
-    Refs terms = reference(s, x);
+    Refs terms = reference_of(s, x);
     // A rotated key is a sum of two products; its elements are at most of size 1 here.
     terms[1].data.assign(terms[1].data.size(), 2);
     return terms;

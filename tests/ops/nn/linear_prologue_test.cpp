@@ -45,7 +45,7 @@ Ref layer(const Ref& x, const Ref& weight, const Ref* bias) {
   return y;
 }
 
-Refs reference(const Setting& s, const Refs& in) {
+Refs reference_of(const Setting& s, const Refs& in) {
   const Ref x = normalized(s, in[0], in[1]);
   Refs results;
   for (size_t i = 0; i < s.out.size(); ++i) {
@@ -80,7 +80,7 @@ void check_layers(const std::string& name, const Setting& s) {
                                  biases = weights + static_cast<std::ptrdiff_t>(s.out.size());
                       return linear(s.op(), {x[0], {weights, biases}, {biases, x.values.end()}, x[1]});
                     },
-                .reference = [=](const Refs& x) { return reference(s, x); },
+                .reference = [=](const Refs& x) { return reference_of(s, x); },
                 .gradient = false};
   check(s.swiglu ? one : with_terms(one));
 }

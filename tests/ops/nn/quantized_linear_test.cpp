@@ -108,7 +108,7 @@ Refs sums_of(const Setting& s, const Refs& in) {
 
 double silu_of(double x) { return x / (1 + std::exp(-x)); }
 
-Refs reference(const Setting& s, const Refs& in) {
+Refs reference_of(const Setting& s, const Refs& in) {
   Refs sums = sums_of(s, in);
   if (!s.swiglu) return sums;
   for (int64_t i = 0; i < sums[0].numel(); ++i) sums[0][i] = silu_of(sums[0][i]) * sums[1][i];
@@ -167,7 +167,7 @@ OpCase case_of(const Setting& s) {
   OpCase one = {.name = s.name,
                 .inputs = inputs,
                 .build = [s](const Inputs& x) { return build(s, x); },
-                .reference = [s](const Refs& in) { return reference(s, in); },
+                .reference = [s](const Refs& in) { return reference_of(s, in); },
                 .gradient = false,
                 .f64 = false,
                 .tolerance = s.has_norm ? 0.05 : 4e-6,

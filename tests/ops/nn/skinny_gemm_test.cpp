@@ -55,7 +55,7 @@ Ref product(const Setting& s, const Ref& x, const Ref& weight, const Ref* bias) 
   return y;
 }
 
-Refs reference(const Setting& s, const Refs& in) {
+Refs reference_of(const Setting& s, const Refs& in) {
   const Ref x = x_of(s, in);
   Refs results;
   for (size_t i = 0; i < s.out.size(); ++i)
@@ -90,7 +90,7 @@ void check_rows(const std::string& name, const Setting& s) {
             if (s.has_addend) operands.addend = x.values.back();
             return linear(s.op(), operands);
           },
-      .reference = [=](const Refs& x) { return reference(s, x); },
+      .reference = [=](const Refs& x) { return reference_of(s, x); },
       .gradient = false};
   check(s.swiglu ? one : with_terms(one));
 }

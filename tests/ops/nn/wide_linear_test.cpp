@@ -34,7 +34,7 @@ CaseInput signs(std::vector<int64_t> shape) {
   return input;
 }
 
-Refs reference(const Setting& s, const Refs& in) {
+Refs reference_of(const Setting& s, const Refs& in) {
   Ref y = ref_zeros({s.rows, s.out});
   for (int64_t i = 0; i < y.numel(); ++i) {
     for (int64_t j = 0; j < s.in; ++j) y[i] += in[0][i / s.out * s.in + j] * in[1][i % s.out * s.in + j];
@@ -65,7 +65,7 @@ void check_product(const std::string& name, const Setting& s) {
                EXPECT_EQ(results[0].dtype(), DType::f32);
                return results;
              },
-         .reference = [s](const Refs& in) { return reference(s, in); },
+         .reference = [s](const Refs& in) { return reference_of(s, in); },
          .gradient = false,
          .low_precision = false,
          .f64 = false});
