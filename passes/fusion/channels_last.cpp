@@ -143,20 +143,25 @@ class LayoutRewriter {
     return rewriter_.graph().add_node(*node.op, attributes, inputs)[0];
   }
 
-  // Returns true if the target's first choice for the node runs it with its channels last, in 16 bits: other numbers are
-  // multiplied by kernels that gain nothing.
+  // Returns true if the target has a kernel of its own for the node with its channels last, in 16 bits, that is as good a choice as
+  // the one without: other numbers are multiplied by kernels that gain nothing, and plain kernels compute number by number.
   bool pays(const Node& node, const Attributes& attributes) const {
     const Target* target = context_.target;
     if (!target || !target->choose || !is_low_precision(graph_.type(node.outputs[0]).dtype)) return false;
-    std::vector<TensorType> inputs, outputs;
+    std::vector<TensorType> inputs, lasts;
     for (const ValueId id : node.inputs) inputs.push_back(graph_.type(id));
     if (!std::ranges::all_of(inputs, [](const TensorType& type) { return type.shape.is_constant(); }))
       return false;
-    for (TensorType& type : inputs)
+    for (TensorType type : inputs) {
       if (type.shape.rank() > 2) type.shape = permuted(type.shape, axes_to_last(type.shape.rank()));
-    outputs = infer_types(*node.op, attributes, inputs);
-    const KernelChoice choice = target->choose(target->query(*node.op, attributes, inputs, outputs));
-    return !choice.name.empty() && choice.declined.empty();
+      lasts.push_back(type);
+    }
+    const auto choose = [&](const Attributes& how, const std::vector<TensorType>& operands) {
+      return target->choose(target->query(*node.op, how, operands, infer_types(*node.op, how, operands)));
+    };
+    const KernelChoice choice = choose(attributes, lasts);
+    return !choice.name.empty() && !choice.name.ends_with(".plain") &&
+           choice.declined.size() <= choose(node.attributes, inputs).declined.size();
   }
 
   // Tensor cores multiply packs of 8 channels, so fewer channels, such as colors, are filled up with zeros.

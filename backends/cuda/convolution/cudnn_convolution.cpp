@@ -1,7 +1,9 @@
 #include "backends/cuda/convolution/cudnn_convolution.h"
 
+#include <cmath>
 #include <limits>
 
+#include "backends/cuda/convolution/trial.h"
 #include "backends/cuda/convolution/window_kernels.h"
 #include "backends/cuda/cudnn/cudnn_graph.h"
 #include "backends/cuda/device/packs.h"
@@ -19,6 +21,8 @@ enum class Role { kForward, kTransposed, kWeightGradient };
 // Bytes for cuDNN beside the operands: copies of them in another layout, and sums that are kept apart.
 constexpr int64_t kSpareBytes = int64_t{32} << 20;
 constexpr int64_t kFewChannels = 8;
+// Plans of less work are not measured: they take about as long as their launch.
+constexpr int64_t kMeasuredProducts = 2'000'000;
 
 struct Convolving {
   ConvolutionShape shape;              // first, because the plain kernels read it
@@ -142,6 +146,9 @@ bool has_epilogue(const ConvolutionShape& s) {
 }
 
 template <Role role>
+bool start(const KernelContext& c, const Convolving& made, const CudnnPlan& plan);
+
+template <Role role>
 void make_plan(Convolving& c, const KernelQuery& query) {
   const ConvolutionShape& s = c.shape;
   const cudnnDataType_t type = cudnn_type(s.dtype);
@@ -164,7 +171,13 @@ void make_plan(Convolving& c, const KernelQuery& query) {
   }
   if constexpr (role == Role::kTransposed) graph.convolution_input_gradient(how, c.x, c.weight, c.map);
   if constexpr (role == Role::kWeightGradient) graph.convolution_weight_gradient(how, c.x, c.weight, c.map);
-  c.plan = graph.plan(workspace_bytes(query));
+  std::optional<Trial> trial;
+  const auto measure = [&](const CudnnPlan& plan, float best) {
+    if (!trial) trial.emplace(query, workspace_bytes(query));
+    return trial->ms([&](const KernelContext& context) { return start<role>(context, c, plan); }, best);
+  };
+  const bool pays = s.batch * s.out() * s.windows.positions() * s.depth() >= kMeasuredProducts;
+  c.plan = graph.plan(workspace_bytes(query), pays ? CudnnGraph::Measure(measure) : CudnnGraph::Measure());
 }
 
 // Returns the node with a plan that applies the epilogue as the attributes say, or not at all.
@@ -182,15 +195,18 @@ std::shared_ptr<Convolving> planned(const KernelQuery& query, bool with_epilogue
   return made;
 }
 
-// cuDNN fuses epilogues of 16 bits with the channels last; others are a kernel of their own. So are those of few channels: the 7 x 7
-// windows of ResNet-50 over colors take 3.2 ms with an epilogue and 1.7 ms without (batch 256, H200).
+// cuDNN fuses epilogues of 16 bits with the channels last; others are a kernel of their own, and so are those that take less time
+// apart: the 7 x 7 windows of ResNet-50 over colors took 3.2 ms with an epilogue and 1.7 ms without (batch 256, H200).
 template <Role role>
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   const ConvolutionShape s = convolution_shape(query);
-  const bool fuses = s.channels_last && is_low_precision(s.dtype) && s.in() > kFewChannels;
-  if (role == Role::kForward && fuses && has_epilogue(s))
-    if (auto made = planned<role>(query, true); made->plan) return made;
-  return planned<role>(query, false);
+  const bool fuses = s.channels_last && is_low_precision(s.dtype);
+  auto apart = planned<role>(query, false);
+  if (role != Role::kForward || !fuses || !has_epilogue(s)) return apart;
+  auto fused = planned<role>(query, true);
+  if (!fused->plan || !apart->plan) return fused->plan ? fused : apart;
+  const bool measured = std::isfinite(fused->plan->ms()) && std::isfinite(apart->plan->ms());
+  return (measured ? fused->plan->ms() <= apart->plan->ms() : s.in() > kFewChannels) ? fused : apart;
 }
 
 using Pointers = std::vector<std::pair<int64_t, void*>>;
@@ -207,26 +223,27 @@ void add_epilogue(const KernelContext& c, const Convolving& made, Pointers& poin
   if (made.three) pointers.emplace_back(made.three, &three), pointers.emplace_back(made.sixth, &sixth);
 }
 
+// Returns false if cuDNN cannot start the plan on these operands.
 template <Role role>
-void run(const KernelContext& c) {
-  const auto& made = c.prepared<Convolving>();
+bool start(const KernelContext& c, const Convolving& made, const CudnnPlan& plan) {
+  if (!aligned_to_packs(c.input(0), c.input(1), c.output())) return false;
   // Operands in the order of the op: x, weight -> map; map, weight -> x; x, map -> weight.
   const int64_t first = role == Role::kTransposed ? made.map : made.x,
                 second = role == Role::kWeightGradient ? made.map : made.weight,
                 result = role == Role::kForward      ? made.map
                          : role == Role::kTransposed ? made.x
                                                      : made.weight;
-  const auto runs = [&] {
-    if (!made.plan || !aligned_to_packs(c.input(0), c.input(1), c.output())) return false;
-    Pointers pointers = {{first, c.input(0).data}, {second, c.input(1).data}, {result, c.output().data}};
-    if (made.has_epilogue) add_epilogue(c, made, pointers);
-    return made.plan->run(launch_of(c).stream, pointers, c.scratch);
-  };
-  if (runs()) {
-    if constexpr (role == Role::kForward)
-      if (!made.has_epilogue) finish_convolution(c, made.shape);
-    return;
-  }
+  Pointers pointers = {{first, c.input(0).data}, {second, c.input(1).data}, {result, c.output().data}};
+  if (made.has_epilogue) add_epilogue(c, made, pointers);
+  if (!plan.run(launch_of(c).stream, pointers, c.scratch)) return false;
+  if (role == Role::kForward && !made.has_epilogue) finish_convolution(c, made.shape);
+  return true;
+}
+
+template <Role role>
+void run(const KernelContext& c) {
+  const auto& made = c.prepared<Convolving>();
+  if (made.plan && start<role>(c, made, *made.plan)) return;
   KernelContext plain = c;
   plain.prepared_ptr = &made.shape;
   if constexpr (role == Role::kForward) run_plain_convolution(plain);

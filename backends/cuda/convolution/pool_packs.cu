@@ -1,142 +1,183 @@
 #include "backends/cuda/convolution/pool_packs.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "backends/cuda/convolution/window_kernels.h"
-#include "backends/cuda/device/packs.h"
+#include "backends/cuda/device/divisor.h"
+#include "backends/cuda/device/words.h"
 #include "backends/cuda/runtime/launch.h"
 
 namespace genesis::cuda {
 namespace {
 
+constexpr int kMostTaps = 255;  // a byte names a tap of a window; kMostTaps itself: none
+constexpr int kAtOnce = 3;      // taps of a row of a window that are loaded before the first is compared
+
 // One spatial axis of a WindowAxis in 32 bits, whose divisions are several times as fast.
 struct Axis {
   int size, positions, taps, stride, dilation, begin;
+  Divisor by_size, by_positions, by_stride, by_dilation;
 
   __device__ int element(int position, int tap) const { return position * stride + tap * dilation - begin; }
   __device__ bool contains(int element) const { return element >= 0 && element < size; }
-  // Returns the position at which a tap meets the element, or -1.
-  __device__ int position_of(int element, int tap) const {
-    const int distance = element + begin - tap * dilation;
-    if (distance < 0 || distance % stride != 0) return -1;
-    return distance / stride < positions ? distance / stride : -1;
+  // Return the first and the last position whose window spans the element.
+  __device__ int first_position(int element) const {
+    const int from = element + begin - (taps - 1) * dilation;
+    return from <= 0 ? 0 : static_cast<int>(by_stride.quotient(static_cast<uint32_t>(from + stride - 1)));
+  }
+  __device__ int last_position(int element) const {
+    return min(positions - 1, static_cast<int>(by_stride.quotient(static_cast<uint32_t>(element + begin))));
+  }
+  // Returns the tap that meets the element at a position whose window spans it, or -1.
+  __device__ int tap_at(int element, int position) const {
+    const auto distance = static_cast<uint32_t>(element + begin - position * stride);
+    const uint32_t tap = by_dilation.quotient(distance);
+    return tap * by_dilation.size == distance ? static_cast<int>(tap) : -1;
   }
 };
 
 struct Axes {
   Axis z, y, x;
   int packs;  // packs that the channels fill
+  Divisor by_packs;
 };
 
 Axes axes_of(const PoolShape& s, int width) {
   const auto axis = [&](int i) {
     const WindowAxis& a = s.windows.axis[i];
     const auto number = [](int64_t n) { return static_cast<int>(n); };
-    return Axis{number(a.size),   number(a.positions), number(a.taps),
-                number(a.stride), number(a.dilation),  number(a.begin)};
+    return Axis{number(a.size),          number(a.positions),       number(a.taps),
+                number(a.stride),        number(a.dilation),        number(a.begin),
+                make_divisor(a.size),    make_divisor(a.positions), make_divisor(a.stride),
+                make_divisor(a.dilation)};
   };
-  return {axis(0), axis(1), axis(2), static_cast<int>(s.layout.channels / width)};
+  const int64_t packs = s.layout.channels / width;
+  return {axis(0), axis(1), axis(2), static_cast<int>(packs), make_divisor(packs)};
 }
 
-// Calls body(tap, element) for the taps at a position that meet elements, in row-major order.
-template <class Body>
-__device__ void for_each_tap_at(const Axes& a, int pz, int py, int px, const Body& body) {
-  int tap = 0;
-  for (int tz = 0; tz < a.z.taps; ++tz)
-    for (int ty = 0; ty < a.y.taps; ++ty)
-      for (int tx = 0; tx < a.x.taps; ++tx, ++tap) {
-        const int z = a.z.element(pz, tz), y = a.y.element(py, ty), x = a.x.element(px, tx);
-        if (a.z.contains(z) && a.y.contains(y) && a.x.contains(x))
-          body(tap, (z * a.y.size + y) * a.x.size + x);
-      }
-}
+// The pack of a flat number in [images, z, y, x, packs], whose axes have the given sizes.
+struct Place {
+  int pack, x, y, z;
+  int64_t image;
+
+  __device__ Place(uint32_t flat, const Axes& a, const Divisor& by_x, const Divisor& by_y,
+                   const Divisor& by_z) {
+    const auto next = [&](const Divisor& by) {
+      const uint32_t rest = by.quotient(flat);
+      const auto at = static_cast<int>(flat - rest * by.size);
+      flat = rest;
+      return at;
+    };
+    pack = next(a.by_packs), x = next(by_x), y = next(by_y), z = next(by_z), image = flat;
+  }
+};
 
 // The first greatest elements of a window, where NaN is greatest.
-template <class T, int N>
+template <class T>
 struct Greatest {
-  wide_t<T> value[N];
+  static constexpr int N = 16 / sizeof(T);
+  float value[N];
   int tap[N];
 
-  __device__ Greatest(const Axes& a, int pz, int py, int px, const Pack<T, N>* x) {
+  __device__ Greatest(const Axes& a, const Place& at, const Words* x) {
+    x += at.image * a.z.size * a.y.size * a.x.size * a.packs + at.pack;
 #pragma unroll
-    for (int j = 0; j < N; ++j) value[j] = -INFINITY, tap[j] = -1;
-    for_each_tap_at(a, pz, py, px, [&](int t, int element) {
-      const Pack<T, N> p = x[int64_t{element} * a.packs];
-#pragma unroll
-      for (int j = 0; j < N; ++j) {
-        const wide_t<T> v = widen(p.at[j]);
-        const bool wins = tap[j] < 0 || v > value[j] || (v != v && value[j] == value[j]);
-        value[j] = wins ? v : value[j];
-        tap[j] = wins ? t : tap[j];
+    for (int j = 0; j < N; ++j) value[j] = -INFINITY, tap[j] = kMostTaps;
+    for (int tz = 0; tz < a.z.taps; ++tz)
+      for (int ty = 0; ty < a.y.taps; ++ty) {
+        const int z = a.z.element(at.z, tz), y = a.y.element(at.y, ty);
+        if (a.z.contains(z) && a.y.contains(y))
+          compare_row(a, at, x + int64_t{z * a.y.size + y} * a.x.size * a.packs,
+                      (tz * a.y.taps + ty) * a.x.taps);
       }
-    });
+  }
+
+  __device__ void compare_row(const Axes& a, const Place& at, const Words* row, int first) {
+    for (int tx = 0; tx < a.x.taps; tx += kAtOnce) {
+      Words p[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int element = min(max(a.x.element(at.x, tx + i), 0), a.x.size - 1);
+        p[i] = row[int64_t{element} * a.packs];
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i)
+        if (tx + i < a.x.taps && a.x.contains(a.x.element(at.x, tx + i))) compare(p[i], first + tx + i);
+    }
+  }
+  __device__ void compare(const Words& p, int t) {
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      const float v = element_of<T>(p, j);
+      const bool wins = tap[j] == kMostTaps || v > value[j] || (v != v && value[j] == value[j]);
+      value[j] = wins ? v : value[j];
+      tap[j] = wins ? t : tap[j];
+    }
   }
 };
 
-template <class T, int N>
+template <class T>
 struct PackedMaxPool {
   Axes a;
-  const Pack<T, N>* x;
-  Pack<T, N>* y;
+  const Words* x;
+  Words* y;
 
   __device__ void operator()(int64_t i) const {
-    const auto at = static_cast<unsigned>(i);
-    const int pack = static_cast<int>(at % a.packs);
-    unsigned place = at / a.packs;
-    const int px = static_cast<int>(place % a.x.positions);
-    place /= a.x.positions;
-    const int py = static_cast<int>(place % a.y.positions);
-    place /= a.y.positions;
-    const int pz = static_cast<int>(place % a.z.positions);
-    const int64_t image = place / a.z.positions;
-    const Greatest<T, N> best(a, pz, py, px, x + image * a.z.size * a.y.size * a.x.size * a.packs + pack);
-    Pack<T, N> result;
-#pragma unroll
-    for (int j = 0; j < N; ++j) result.at[j] = narrow<T>(best.value[j]);
-    y[i] = result;
+    const Place at(static_cast<uint32_t>(i), a, a.x.by_positions, a.y.by_positions, a.z.by_positions);
+    y[i] = words_of<T>(Greatest<T>(a, at, x).value);
   }
 };
 
-template <class T, int N>
-struct PackedMaxPoolGrad {
+// The gradient has two kernels: one writes the tap of each window's greatest element, as a byte; in the other one a thread has a
+// pack of elements, and adds the gradients of the windows around it whose byte names its tap.
+template <class T>
+struct GreatestTaps {
+  static constexpr int N = 16 / sizeof(T);
   Axes a;
-  const Pack<T, N>*x, *dy;
-  Pack<T, N>* dx;
+  const Words* x;
+  Pack<uint8_t, N>* taps;
 
   __device__ void operator()(int64_t i) const {
-    const auto at = static_cast<unsigned>(i);
-    const int pack = static_cast<int>(at % a.packs);
-    unsigned place = at / a.packs;
-    const int ex = static_cast<int>(place % a.x.size);
-    place /= a.x.size;
-    const int ey = static_cast<int>(place % a.y.size);
-    place /= a.y.size;
-    const int ez = static_cast<int>(place % a.z.size);
-    const int64_t image = place / a.z.size;
-    const Pack<T, N>* from = x + image * a.z.size * a.y.size * a.x.size * a.packs + pack;
-    const Pack<T, N>* gradient = dy + image * a.z.positions * a.y.positions * a.x.positions * a.packs + pack;
-    wide_t<T> sum[N] = {};
-    int tap = 0;
-    for (int tz = 0; tz < a.z.taps; ++tz)
-      for (int ty = 0; ty < a.y.taps; ++ty)
-        for (int tx = 0; tx < a.x.taps; ++tx, ++tap) {
-          const int pz = a.z.position_of(ez, tz), py = a.y.position_of(ey, ty), px = a.x.position_of(ex, tx);
-          if (pz >= 0 && py >= 0 && px >= 0) add(sum, tap, pz, py, px, from, gradient);
-        }
-    Pack<T, N> result;
+    const Place at(static_cast<uint32_t>(i), a, a.x.by_positions, a.y.by_positions, a.z.by_positions);
+    const Greatest<T> best(a, at, x);
+    Pack<uint8_t, N> result;
 #pragma unroll
-    for (int j = 0; j < N; ++j) result.at[j] = narrow<T>(sum[j]);
-    dx[i] = result;
+    for (int j = 0; j < N; ++j) result.at[j] = static_cast<uint8_t>(best.tap[j]);
+    taps[i] = result;
+  }
+};
+
+template <class T>
+struct PackedMaxPoolGrad {
+  static constexpr int N = 16 / sizeof(T);
+  Axes a;
+  const Pack<uint8_t, N>* taps;
+  const Words* dy;
+  Words* dx;
+
+  __device__ void operator()(int64_t i) const {
+    const Place at(static_cast<uint32_t>(i), a, a.x.by_size, a.y.by_size, a.z.by_size);
+    const int64_t image = at.image * a.z.positions * a.y.positions * a.x.positions * a.packs + at.pack;
+    float sum[N] = {};
+    for (int z = a.z.first_position(at.z); z <= a.z.last_position(at.z); ++z)
+      for (int y = a.y.first_position(at.y); y <= a.y.last_position(at.y); ++y) {
+        const int tz = a.z.tap_at(at.z, z), ty = a.y.tap_at(at.y, y);
+        if (tz < 0 || ty < 0) continue;
+        const int64_t row = image + int64_t{z * a.y.positions + y} * a.x.positions * a.packs;
+        for (int x = a.x.first_position(at.x); x <= a.x.last_position(at.x); ++x)
+          if (const int tx = a.x.tap_at(at.x, x); tx >= 0)
+            add(sum, row + int64_t{x} * a.packs, (tz * a.y.taps + ty) * a.x.taps + tx);
+      }
+    dx[i] = words_of<T>(sum);
   }
 
-  // Adds dy at a position where the element, which `tap` meets, is the greatest.
-  __device__ void add(wide_t<T> (&sum)[N], int tap, int pz, int py, int px, const Pack<T, N>* from,
-                      const Pack<T, N>* gradient) const {
-    const Greatest<T, N> best(a, pz, py, px, from);
-    const Pack<T, N> d = gradient[int64_t{(pz * a.y.positions + py) * a.x.positions + px} * a.packs];
+  __device__ void add(float (&sum)[N], int64_t place, int tap) const {
+    const Pack<uint8_t, N> greatest = taps[place];
+    const Words d = dy[place];
 #pragma unroll
     for (int j = 0; j < N; ++j)
-      if (best.tap[j] == tap) sum[j] += widen(d.at[j]);
+      if (greatest.at[j] == tap) sum[j] += element_of<T>(d, j);
   }
 };
 
@@ -149,41 +190,48 @@ std::optional<std::string> packs_decline(const KernelQuery& query) {
     return "takes channels that fill 16 bytes";
   if (checked_mul(s.planes, std::max(s.windows.elements(), s.windows.positions())) > most)
     return "takes fewer than 2^31 elements";
+  if (std::ranges::any_of(s.windows.axis, [](const WindowAxis& a) { return a.begin < 0; }))
+    return "takes no negative padding";
+  if (s.windows.taps() > kMostTaps) return "takes windows of at most 255 elements";
   return std::nullopt;
 }
 
-// Calls body(Tag<T>, width of packs); returns false if a tensor is not aligned.
+// Calls body(Tag<T>, count of packs of T in a tensor); returns false if a tensor is not aligned.
 template <class Body>
 bool with_aligned_packs(const KernelContext& c, const Body& body) {
   if (!aligned_to_packs(c)) return false;
   dispatch_float(c.output().dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr (!std::is_same_v<T, double>) body(tag, std::integral_constant<int, 16 / sizeof(T)>{});
+    if constexpr (!std::is_same_v<T, double>) body(tag, [](const TensorView& v) { return v.bytes() / 16; });
   });
   return true;
 }
 
 void run_max(const KernelContext& c) {
   const auto& s = c.prepared<PoolShape>();
-  const bool ran = with_aligned_packs(c, [&](auto tag, auto width) {
-    using P = Pack<typename decltype(tag)::type, decltype(width)::value>;
-    for_each(c, c.output().numel() / width,
-             PackedMaxPool<typename decltype(tag)::type, decltype(width)::value>{
-                 axes_of(s, width), c.input(0).as<const P>(), c.output().as<P>()});
+  const bool ran = with_aligned_packs(c, [&](auto tag, auto count) {
+    using T = typename decltype(tag)::type;
+    for_each(
+        c, count(c.output()),
+        PackedMaxPool<T>{axes_of(s, 16 / sizeof(T)), c.input(0).as<const Words>(), c.output().as<Words>()});
   });
   if (!ran) run_max_pool(c);
 }
 
 void run_max_grad(const KernelContext& c) {
   const auto& s = c.prepared<PoolShape>();
-  const bool ran = with_aligned_packs(c, [&](auto tag, auto width) {
-    using P = Pack<typename decltype(tag)::type, decltype(width)::value>;
-    for_each(c, c.output().numel() / width,
-             PackedMaxPoolGrad<typename decltype(tag)::type, decltype(width)::value>{
-                 axes_of(s, width), c.input(0).as<const P>(), c.input(1).as<const P>(), c.output().as<P>()});
+  const bool ran = with_aligned_packs(c, [&](auto tag, auto count) {
+    using T = typename decltype(tag)::type;
+    const Axes axes = axes_of(s, 16 / sizeof(T));
+    auto* taps = reinterpret_cast<Pack<uint8_t, 16 / sizeof(T)>*>(c.scratch);
+    for_each(c, count(c.input(1)), GreatestTaps<T>{axes, c.input(0).as<const Words>(), taps});
+    for_each(c, count(c.output()),
+             PackedMaxPoolGrad<T>{axes, taps, c.input(1).as<const Words>(), c.output().as<Words>()});
   });
   if (!ran) run_max_pool_grad(c);
 }
+
+int64_t taps_bytes(const KernelQuery& query) { return query.inputs[1].numel(); }
 
 }  // namespace
 
@@ -191,7 +239,11 @@ KernelImpl packed_max_pool() {
   return {.name = "packs", .run = run_max, .can_run = packs_decline, .prepare = prepare_pool};
 }
 KernelImpl packed_max_pool_grad() {
-  return {.name = "packs", .run = run_max_grad, .can_run = packs_decline, .prepare = prepare_pool};
+  return {.name = "packs",
+          .run = run_max_grad,
+          .can_run = packs_decline,
+          .scratch_bytes = taps_bytes,
+          .prepare = prepare_pool};
 }
 
 }  // namespace genesis::cuda

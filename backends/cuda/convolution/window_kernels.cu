@@ -1,6 +1,6 @@
 #include "backends/cuda/convolution/window_kernels.h"
 
-#include "backends/cuda/device/number.h"
+#include "backends/cuda/convolution/window_epilogue.h"
 #include "backends/cuda/runtime/launch.h"
 
 namespace genesis::cuda {
@@ -49,63 +49,6 @@ __device__ void for_each_window_of(const WindowShape& w, int64_t element, const 
         if (z >= 0 && y >= 0 && x >= 0)
           body((t0 * middle.taps + t1) * inner.taps + t2, (z * middle.positions + y) * inner.positions + x);
       }
-}
-
-// One number for each output channel, of the dtype of x or wider.
-template <class T>
-struct ChannelNumbers {
-  const T* numbers = nullptr;
-  const wide_t<T>* wide = nullptr;
-
-  __device__ wide_t<T> at(int64_t i, wide_t<T> otherwise) const {
-    return wide ? wide[i] : numbers ? widen(numbers[i]) : otherwise;
-  }
-};
-
-template <class T>
-struct WindowEpilogue {
-  ChannelNumbers<T> scale, bias;
-  const T* addend = nullptr;
-  ConvolutionActivation activation = ConvolutionActivation::kNone;
-  ChannelPlanes planes;
-  int64_t positions = 1;
-
-  __device__ wide_t<T> operator()(wide_t<T> sum, int64_t i) const {
-    using W = wide_t<T>;
-    const int64_t channel = (planes.last ? i : i / positions) % planes.channels;
-    W y = sum * scale.at(channel, W(1)) + bias.at(channel, W(0));
-    if (addend) y += widen(addend[i]);
-    switch (activation) {
-      case ConvolutionActivation::kRelu:
-        return y < W(0) ? W(0) : y;
-      case ConvolutionActivation::kRelu6:
-        return y < W(0) ? W(0) : y > W(6) ? W(6) : y;
-      case ConvolutionActivation::kHardswish: {
-        const W gate = y + W(3);
-        return y * (gate < W(0) ? W(0) : gate > W(6) ? W(6) : gate) / W(6);
-      }
-      default:
-        return y;
-    }
-  }
-};
-
-template <class T>
-ChannelNumbers<T> channel_numbers(const KernelContext& c, bool has, int64_t input) {
-  if (!has) return {};
-  const TensorView& view = c.input(static_cast<int>(input));
-  if (view.dtype == c.output().dtype) return {view.as<const T>(), nullptr};
-  return {nullptr, view.as<const wide_t<T>>()};
-}
-
-template <class T>
-WindowEpilogue<T> window_epilogue(const KernelContext& c, const ConvolutionShape& s) {
-  return {channel_numbers<T>(c, s.has_scale, 2),
-          channel_numbers<T>(c, s.has_bias, s.bias_input()),
-          s.has_addend ? c.input(static_cast<int>(s.addend_input())).as<const T>() : nullptr,
-          s.activation,
-          s.map_planes(),
-          s.windows.positions()};
 }
 
 struct ConvolutionSizes {

@@ -7,6 +7,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,6 +35,8 @@ class CudnnPlan {
   // for scalars.
   bool run(cudaStream_t stream, const std::vector<std::pair<int64_t, void*>>& pointers,
            void* workspace) const;
+  // Returns the milliseconds that the plan took when it was chosen; infinity if it was not measured.
+  float ms() const { return ms_; }
 
  private:
   friend class CudnnGraph;
@@ -41,6 +45,7 @@ class CudnnPlan {
 
   cudnnHandle_t handle_ = nullptr;
   CudnnDescriptor plan_;
+  float ms_ = std::numeric_limits<float>::infinity();
 };
 
 class CudnnGraph {
@@ -82,9 +87,12 @@ class CudnnGraph {
     words_ += full_precision ? "in order, full precision\n" : "in order\n";
   }
 
-  // Returns the first of cuDNN's plans that can be made and needs at most `workspace_limit` bytes. Making a plan
-  // takes most of a second, so its text is kept in the cache folder. Throws Error.
-  CudnnPlan plan(int64_t workspace_limit);
+  // Returns the milliseconds of a plan, or infinity. `best` is the least so far.
+  using Measure = std::function<float(const CudnnPlan&, float best)>;
+
+  // Returns the first of cuDNN's plans that can be made and needs at most `workspace_limit` bytes, or with `measure` the fastest of
+  // the first ones. Making a plan takes up to a second, so its text is kept in the process and in the cache folder. Throws Error.
+  CudnnPlan plan(int64_t workspace_limit, const Measure& measure = {});
 
  private:
   int64_t add_tensor(cudnnDataType_t type, std::span<const int64_t> dims, std::span<const int64_t> strides,
@@ -103,8 +111,9 @@ class CudnnGraph {
   }
 
   void add_pointwise(CudnnDescriptor how, int64_t x, int64_t b, int64_t y, int64_t t);
-  CudnnPlan make_plan(int64_t workspace_limit);
+  std::vector<CudnnDescriptor> choices() const;
   bool may_use(const CudnnDescriptor& choice) const;
+  CudnnPlan make_plan(int64_t workspace_limit, const Measure& measure) const;
 
   std::vector<CudnnDescriptor> tensors_, details_, operations_;
   bool in_order_ = false, full_precision_ = false;

@@ -141,6 +141,15 @@ TEST(Convolution, HasGroups) {
                     2);
 }
 
+// Channels by themselves that fill packs of 16 bytes, in windows of all sizes that a kernel of a GPU has.
+TEST(Convolution, HasChannelsByThemselves) {
+  check_convolution("conv_depthwise_3", {2, 24, 6, 9}, {24, 1, 3, 3}, kSame, 24);
+  check_convolution("conv_depthwise_5", {1, 8, 9, 10}, {8, 1, 5, 5}, {{5, 5}, {2, 2}, {1, 1}, {1, 2}, {2, 2}},
+                    8);
+  check_convolution("conv_depthwise_7", {2, 8, 8, 11}, {8, 1, 7, 7}, {{7, 7}, {1, 1}, {1, 1}, {3, 3}, {3, 2}},
+                    8);
+}
+
 // These have several tiles of columns, blocks of terms and rows left over.
 TEST(Convolution, HasManyTiles) {
   check_convolution("conv_tiles", {1, 29, 8, 27}, {9, 29, 3, 3}, kSame);
@@ -152,11 +161,12 @@ TEST(Convolution, HasManyTiles) {
 TEST(Convolution, HasAScaleABiasAnAddendAndAnActivation) {
   using enum ConvolutionActivation;
   for (const auto activation : {kNone, kRelu, kRelu6, kHardswish})
-    for (const auto& [groups, layout] :
-         std::vector<std::pair<int64_t, Layout>>{{1, {false}}, {4, {false}}, {1, {true}}, {4, {true}}})
+    for (const auto& [groups, layout] : std::vector<std::pair<int64_t, Layout>>{
+             {1, {false}}, {4, {false}}, {1, {true}}, {4, {true}}, {8, {true}}}) {
+      const int64_t channels = std::max<int64_t>(4, groups);
       check({.name = layout.name("conv_epilogue"),
-             .inputs = {real({2, 4, 4, 5}), real({8, 4 / groups, 3, 3}), real({8}, 2, 4), real({8}),
-                        real({2, 8, 4, 5})},
+             .inputs = {real({2, channels, 4, 5}), real({8, channels / groups, 3, 3}), real({8}, 2, 4),
+                        real({8}), real({2, 8, 4, 5})},
              .build =
                  [=](const Inputs& in) {
                    return Outputs{layout.back(convolution(
@@ -179,6 +189,7 @@ TEST(Convolution, HasAScaleABiasAnAddendAndAnActivation) {
              .gradient = false,
              .tolerance = 2e-5,        // sums of 36 terms times a scale of 4
              .tolerance_low = 0.06});  // and so in 16 bits
+    }
 }
 
 // Many channels, several panels of columns, and padding at one side only.
@@ -239,6 +250,8 @@ TEST(Convolution, TransposedIsItsGradient) {
   };
   check_transposed("transposed_same", {1, 3, 4, 5}, {3, 2, 3, 3}, kSame, 1, {4, 5});
   check_transposed("transposed_strided", {2, 4, 3, 3}, {4, 2, 3, 3}, kStrided, 2, {6, 5});
+  check_transposed("transposed_depthwise", {2, 8, 5, 6}, {8, 1, 5, 3},
+                   {{5, 3}, {1, 1}, {1, 1}, {2, 0}, {2, 1}}, 8, {5, 7});
   check_transposed("transposed_gaps", {1, 2, 3}, {2, 3, 2}, {{2}, {3}, {1}, {0}, {0}}, 1, {9});
   check_transposed("transposed_dilated", {1, 2, 4}, {2, 1, 3}, {{3}, {2}, {2}, {1}, {1}}, 1, {10});
 }

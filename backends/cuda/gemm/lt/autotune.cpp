@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <limits>
 #include <mutex>
 
 #include "backends/cuda/gemm/gemm_plain.h"
 #include "backends/cuda/gemm/lt/tuning_file.h"
 #include "backends/cuda/runtime/cache_folder.h"
 #include "backends/cuda/runtime/runtime.h"
+#include "backends/cuda/runtime/stopwatch.h"
 
 namespace genesis::cuda {
 namespace {
@@ -19,10 +19,6 @@ namespace {
 constexpr int kGuesses = 32;
 constexpr uint32_t kAlignment = 16;
 constexpr auto kBudget = std::chrono::milliseconds(300);  // per problem, so that a cold start stays short
-constexpr float kRunMilliseconds = 1.5f;                  // time for which an algorithm is repeated
-// An algorithm whose first run takes this many times the best is dropped.
-constexpr float kHopeless = 1.25f;
-constexpr float kNever = std::numeric_limits<float>::infinity();
 
 // Operands filled with noise: zeros would run faster than real data.
 class Operands {
@@ -68,45 +64,9 @@ class Operands {
   std::vector<std::shared_ptr<std::byte>> buffers_;
 };
 
-class Stopwatch {
- public:
-  using Start = std::function<bool()>;  // starts it; returns false if it cannot run
-
-  explicit Stopwatch(cudaStream_t stream) : stream_(stream) {}
-
-  // Returns the milliseconds of one run, or infinity if it cannot run. Algorithms that may be the best are measured
-  // twice, and the better time counts.
-  float time(const Start& start, float best) {
-    if (repeat(start, 1) == kNever) return kNever;  // loads the kernel
-    const float once = repeat(start, 1);
-    if (once == kNever || once > kHopeless * best + 0.02f) return once;
-    const int times = std::clamp(static_cast<int>(kRunMilliseconds / std::max(once, 1e-3f)), 1, 40);
-    return std::min(repeat(start, times), repeat(start, times));
-  }
-
- private:
-  float repeat(const Start& start, int times) {
-    cudaEventRecord(begin_.get(), stream_);
-    bool started = true;
-    for (int i = 0; i < times; ++i) started = started && start();
-    cudaEventRecord(end_.get(), stream_);
-    float ms = 0;
-    const bool ran =
-        try_wait_for(end_.get()) && cudaEventElapsedTime(&ms, begin_.get(), end_.get()) == cudaSuccess;
-    if (!started || !ran) {
-      cudaGetLastError();
-      return kNever;
-    }
-    return ms / static_cast<float>(times);
-  }
-
-  cudaStream_t stream_;
-  Event begin_ = make_event(true), end_ = make_event(true);
-};
-
 struct Timed {
   LtAlgorithm algorithm;
-  float ms = kNever;
+  float ms = kNeverMs;
 };
 
 // Returns the fastest of the guesses that the time budget allows to measure.
@@ -217,8 +177,8 @@ std::optional<LtAlgorithm> best_with_sums(const GemmProblem& problem, const LtPr
   const GemmData data = operands->data();
   Stopwatch stopwatch(data.stream);
   const Timed together = fastest_of(guesses, product, data, stopwatch);
-  const float ms_apart = stopwatch.time([&] { return apart(data), true; }, kNever);
-  const bool pays = together.ms <= ms_apart && together.ms != kNever;
+  const float ms_apart = stopwatch.time([&] { return apart(data), true; }, kNeverMs);
+  const bool pays = together.ms <= ms_apart && together.ms != kNeverMs;
   file.add(key, pays ? to_text(together.algorithm) : kApart);
   return pays ? std::optional(together.algorithm) : std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include "schema/ops/nn/batch_norm.h"
 
 #include "backends/common/batch_norm_shape.h"
+#include "backends/cuda/convolution/batch_norm_packs.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/runtime/launch.h"
 
@@ -331,7 +332,9 @@ void launch(const KernelContext& c, const Arguments& a, void (*sums)(Arguments),
   result<<<grid, kThreads, 0, stream>>>(a);
 }
 
-void run_batch_norm(const KernelContext& c) {
+}  // namespace
+
+void run_batch_norm_chunks(const KernelContext& c) {
   const auto& s = c.prepared<BatchNormShape>();
   for_width(c, s, [&](auto tag, auto width) {
     using T = typename decltype(tag)::type;
@@ -354,7 +357,7 @@ void run_batch_norm(const KernelContext& c) {
   });
 }
 
-void run_batch_norm_grad(const KernelContext& c) {
+void run_batch_norm_grad_chunks(const KernelContext& c) {
   const auto& s = c.prepared<BatchNormShape>();
   for_width(c, s, [&](auto tag, auto width) {
     using T = typename decltype(tag)::type;
@@ -382,24 +385,28 @@ void run_batch_norm_grad(const KernelContext& c) {
   });
 }
 
-int64_t sums_bytes(const KernelQuery& query) {
+int64_t batch_norm_chunk_bytes(const KernelQuery& query) {
   const auto shape = std::static_pointer_cast<const BatchNormShape>(prepare_batch_norm(query));
   const auto wide = static_cast<int64_t>(size_of(wide_dtype(shape->dtype)));
   return checked_mul(2 * chunks_of(*shape) * wide, shape->channels());
 }
 
-constexpr OpKernel kKernels[] = {
-    {"batch_norm",
-     {.name = "chunks", .run = run_batch_norm, .scratch_bytes = sums_bytes, .prepare = prepare_batch_norm}},
-    {"batch_norm_grad",
-     {.name = "chunks",
-      .run = run_batch_norm_grad,
-      .scratch_bytes = sums_bytes,
-      .prepare = prepare_batch_norm}},
-};
-
-}  // namespace
-
-std::span<const OpKernel> batch_norm_kernels() { return kKernels; }
+std::span<const OpKernel> batch_norm_kernels() {
+  static const OpKernel kKernels[] = {
+      {"batch_norm", packed_batch_norm()},
+      {"batch_norm",
+       {.name = "chunks",
+        .run = run_batch_norm_chunks,
+        .scratch_bytes = batch_norm_chunk_bytes,
+        .prepare = prepare_batch_norm}},
+      {"batch_norm_grad", packed_batch_norm_grad()},
+      {"batch_norm_grad",
+       {.name = "chunks",
+        .run = run_batch_norm_grad_chunks,
+        .scratch_bytes = batch_norm_chunk_bytes,
+        .prepare = prepare_batch_norm}},
+  };
+  return kKernels;
+}
 
 }  // namespace genesis::cuda
