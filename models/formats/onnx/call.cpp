@@ -2,8 +2,11 @@
 
 #include <fmt/ranges.h>
 
+#include <set>
+
 #include "schema/core/error.h"
 #include "schema/graph/model.h"
+#include "schema/ops/create.h"
 
 namespace genesis::models::onnx {
 namespace {
@@ -18,6 +21,29 @@ Value state_of(Environment& environment, const Item& item, bool is_buffer) {
                                          .trainable = !is_buffer,
                                          .initial = *item.tensor});
   return environment.g->graph().state(state);
+}
+
+// Returns the names of the open sizes that a value is computed from.
+std::vector<std::string> open_sizes_behind(Value value) {
+  std::set<std::string> names;
+  std::set<int32_t> seen;
+  std::vector<ValueId> open = {value.id};
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (!seen.insert(id.index).second) continue;
+    std::vector<std::string> symbols;
+    for (const Dim& dim : value.graph->type(id).shape) dim.collect_symbols(symbols);
+    const ValueInfo& info = value.graph->value(id);
+    if (info.kind == ValueKind::kNode) {
+      const Node& node = value.graph->node(info.producer);
+      if (is<ops::DimValue>(*node.op))
+        from_attributes<ops::DimValue>(node.attributes).dim[0].collect_symbols(symbols);
+      open.insert(open.end(), node.inputs.begin(), node.inputs.end());
+    }
+    names.insert(symbols.begin(), symbols.end());
+  }
+  return {names.begin(), names.end()};
 }
 
 }  // namespace
@@ -57,12 +83,20 @@ const std::vector<ItemPtr>& Call::sequence(size_t place) const {
 
 void Call::fail_unknown(size_t place) const {
   const std::vector<std::string> sources = environment_->known.sources(tensor(place));
+  const std::vector<std::string> sizes = open_sizes_behind(tensor(place));
+  const std::string start =
+      fmt::format("its input {} decides the size or the kind of a result, and depends on ", place);
+  if (!sources.empty())
+    throw NeedsValue(
+        fmt::format("{}data of '{}': expected constants and sizes of inputs, or a value given for it", start,
+                    fmt::join(sources, "', '")),
+        sources);
+  if (sizes.empty()) throw NeedsValue(start + "random numbers: expected constants and sizes of inputs", {});
   throw NeedsValue(
-      fmt::format("its input {} decides the size or the kind of a result, and depends on data of {}: "
-                  "expected constants and sizes of inputs, or a value given for it",
-                  place,
-                  sources.empty() ? "random numbers" : fmt::format("'{}'", fmt::join(sources, "', '"))),
-      sources);
+      fmt::format("{}the open {} '{}' in a way that is no polynomial: give {}, such as --set {}=1", start,
+                  sizes.size() == 1 ? "size" : "sizes", fmt::join(sizes, "', '"),
+                  sizes.size() == 1 ? "it a value" : "them values", fmt::join(sizes, "=1 --set ")),
+      {});
 }
 
 Tensor Call::known(size_t place) const {

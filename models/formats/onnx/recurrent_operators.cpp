@@ -1,7 +1,8 @@
-// Recurrent layers, unrolled over the time, which must be known.
+// Recurrent layers. The usual cells become one op, whose time may be open; others are unrolled over the time, which must be known.
 #include <functional>
 
 #include "builder/functions.h"
+#include "builder/recurrent.h"
 #include "models/formats/onnx/operators.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"
@@ -41,8 +42,24 @@ struct Layer {
   int64_t hidden = 0, directions = 1, steps = 0;
   bool batch_first = false, backward_only = false;
   double clip = 0;
-  std::vector<Function> functions;  // all of the first direction, then those of the second
+  std::vector<Function> functions;         // all of the first direction, then those of the second
+  std::optional<RecurrentCell> cell = {};  // the op that computes the layer, if one does
 };
+
+// Returns the cell of a layer with these activations, the same in both directions.
+std::optional<RecurrentCell> cell_of(const std::vector<std::string>& names, size_t directions) {
+  const size_t each = names.size() / directions;
+  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<ptrdiff_t>(each));
+  if (directions == 2 &&
+      !std::equal(first.begin(), first.end(), names.begin() + static_cast<ptrdiff_t>(each)))
+    return {};
+  using Names = std::vector<std::string>;
+  if (first == Names{"Sigmoid", "Tanh", "Tanh"}) return RecurrentCell::kLstm;
+  if (first == Names{"Sigmoid", "Tanh"}) return RecurrentCell::kGru;
+  if (first == Names{"Tanh"}) return RecurrentCell::kTanh;
+  if (first == Names{"Relu"}) return RecurrentCell::kRelu;
+  return {};
+}
 
 Layer layer_of(Call& call, Value x, const std::vector<std::string>& usual) {
   Layer layer;
@@ -55,14 +72,23 @@ Layer layer_of(Call& call, Value x, const std::vector<std::string>& usual) {
   layer.hidden = call.tensor(2).dim(2).value();
   call.accept_any("hidden_size");
   layer.clip = call.real("clip", 0);
-  layer.steps = x.dim(layer.batch_first ? 1 : 0).value();
-  if (layer.steps < 1 || layer.steps > kMaxSteps)
-    fail("it takes {} steps: expected 1 to {}", layer.steps, kMaxSteps);
   std::vector<std::string> names = call.texts("activations");
   if (names.empty())
     for (int64_t i = 0; i < layer.directions; ++i) names.insert(names.end(), usual.begin(), usual.end());
   if (names.size() != usual.size() * static_cast<size_t>(layer.directions))
     fail("it has {} activations", names.size());
+  const bool is_usual =
+      layer.clip == 0 && !call.has(7) && (usual.size() != 2 || call.attribute("linear_before_reset", 0) != 0);
+  if (is_usual) layer.cell = cell_of(names, static_cast<size_t>(layer.directions));
+  const Dim steps = x.dim(layer.batch_first ? 1 : 0);
+  if (!layer.cell && !steps.is_constant())
+    fail(
+        "it takes {} steps: with these activations, a clip, peepholes or linear_before_reset = 0 their "
+        "number must be known",
+        steps.to_string());
+  layer.steps = steps.is_constant() ? steps.value() : 0;
+  if (!layer.cell && (layer.steps < 1 || layer.steps > kMaxSteps))
+    fail("it takes {} steps: expected 1 to {}", layer.steps, kMaxSteps);
   const std::vector<double> alphas = call.reals("activation_alpha"), betas = call.reals("activation_beta");
   for (size_t i = 0; i < names.size(); ++i)
     layer.functions.push_back(activation(names[i], i < alphas.size() ? alphas[i] : usual_alpha(names[i]),
@@ -126,7 +152,7 @@ CellState memory_step(const Direction& d, Value from_input, CellState before, bo
 }
 
 struct Run {
-  std::vector<Value> hidden;  // at each step
+  std::vector<Value> hidden;  // at each step, or one value of all steps [steps, batch, hidden]
   CellState last;
 };
 
@@ -172,19 +198,43 @@ Direction direction_of(Call& call, const Layer& layer, Value x, int64_t i, bool 
   return d;
 }
 
+// Puts ONNX's order of the gates, which are pieces of the first axis, into PyTorch's. ONNX has the input, output, forget and cell gates of an
+// lstm, and the update, reset and new gates of a gru.
+Value in_torchs_order(RecurrentCell cell, Value all) {
+  const std::vector<int64_t> order = cell == RecurrentCell::kLstm  ? std::vector<int64_t>{0, 2, 3, 1}
+                                     : cell == RecurrentCell::kGru ? std::vector<int64_t>{1, 0, 2}
+                                                                   : std::vector<int64_t>{0};
+  const Dim size = all.dim(0).value() / static_cast<int64_t>(order.size());
+  std::vector<Value> pieces;
+  for (const int64_t i : order) pieces.push_back(narrow(all, 0, size * i, size));
+  return concat(pieces, 0);
+}
+
+// The layer by one op for each direction. Reverse directions begin at the end of each row.
+Run run_cell(RecurrentCell cell, const Direction& d, Value x, bool backward, Value lengths) {
+  RecurrentWeights weights{in_torchs_order(cell, d.weight), in_torchs_order(cell, d.recurrent)};
+  if (d.bias) weights.bias_ih = in_torchs_order(cell, d.bias);
+  if (d.bias) weights.bias_hh = in_torchs_order(cell, d.recurrent_bias);
+  const RecurrentResult r = recurrent_layer(cell, x, weights, d.hidden, d.cell, lengths, backward);
+  return {{r.y}, {r.h, r.c}};
+}
+
 Results run_layer(Call& call, const std::vector<std::string>& usual, Step step, bool has_cell) {
   const Value given = call.tensor(0);
   const Layer layer = layer_of(call, given, usual);
   const bool linear_before_reset = call.attribute("linear_before_reset", 0) != 0;
   if (call.attribute("input_forget", 0) != 0) fail("coupled input and forget gates are not read");
   const Value x = layer.batch_first ? permute(given, {1, 0, 2}) : given;
-  const Value lengths = call.has(4) ? unsqueeze(cast(call.tensor(4), DType::i64), 1) : Value{};
+  const Value lengths = call.has(4) ? cast(call.tensor(4), DType::i64) : Value{};
+  const Value column = lengths && !layer.cell ? unsqueeze(lengths, 1) : lengths;
   std::vector<Value> outputs, hidden, cells;
   for (int64_t i = 0; i < layer.directions; ++i) {
     const Direction d = direction_of(call, layer, x, i, has_cell);
     const bool backward = layer.backward_only || i == 1;
-    const Run run = run_direction(call, d, x, step, backward, lengths, layer.steps, linear_before_reset);
-    outputs.push_back(stack(run.hidden, 0));  // [steps, batch, hidden]
+    const Run run = layer.cell
+                        ? run_cell(*layer.cell, d, x, backward, lengths)
+                        : run_direction(call, d, x, step, backward, column, layer.steps, linear_before_reset);
+    outputs.push_back(layer.cell ? run.hidden[0] : stack(run.hidden, 0));  // [steps, batch, hidden]
     hidden.push_back(run.last.hidden);
     if (has_cell) cells.push_back(run.last.cell);
   }

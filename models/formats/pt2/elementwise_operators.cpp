@@ -266,6 +266,8 @@ const Operators kElementwiseOperators = {
     {"aten.mish.default", unary<mish>},
     {"aten.mul.Scalar", one<times>},
     {"aten.mul.Tensor", one<times>},
+    {"aten.multiply.Scalar", one<times>},
+    {"aten.multiply.Tensor", one<times>},
     {"aten.nan_to_num.default", one<nan_replaced>},
     {"aten.ne.Scalar", binary<ne>},
     {"aten.ne.Tensor", binary<ne>},

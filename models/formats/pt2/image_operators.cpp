@@ -6,6 +6,7 @@
 #include "builder/interpolation.h"
 #include "models/formats/pt2/operators.h"
 #include "schema/core/error.h"
+#include "schema/ops/tensor/index.h"
 
 namespace genesis::models::pt2 {
 namespace {
@@ -92,14 +93,78 @@ Value channels_shuffled(Call& call) {
   return reshape(transpose(reshape(x, Shape(sizes)), 1, 2), x.shape());
 }
 
+// --- windows of pictures as columns (torch.nn.Unfold and Fold)
+
+struct Columns {
+  std::vector<int64_t> kernel, dilation, padding, stride;
+
+  explicit Columns(Call& call)
+      : kernel(pair_of(call, "kernel_size")),
+        dilation(pair_of(call, "dilation")),
+        padding(pair_of(call, "padding")),
+        stride(pair_of(call, "stride")) {}
+  static std::vector<int64_t> pair_of(Call& call, const char* name) {
+    std::vector<int64_t> pair = call.integers(name);
+    if (pair.size() == 1) pair.push_back(pair[0]);
+    if (pair.size() != 2) fail("its argument '{}' has {} numbers: expected 2", name, pair.size());
+    return pair;
+  }
+  int64_t windows(size_t axis, int64_t size) const {
+    const int64_t room = size + 2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1;
+    if (room < 0 || stride[axis] < 1) fail("its windows do not fit an axis of {}", size);
+    return room / stride[axis] + 1;
+  }
+  // The places of all taps of all windows along an axis of the padded picture, taps first.
+  Value places(Call& call, size_t axis, int64_t size) const {
+    std::vector<int64_t> places;
+    for (int64_t tap = 0; tap < kernel[axis]; ++tap)
+      for (int64_t window = 0; window < windows(axis, size); ++window)
+        places.push_back(window * stride[axis] + tap * dilation[axis]);
+    return call.g().constant("places", Tensor::of({static_cast<int64_t>(places.size())}, places));
+  }
+};
+
+Value columns_of(Call& call) {
+  const Value x = call.tensor("self");
+  if (x.rank() != 4) fail("a picture without a batch is not read");
+  const Columns c(call);
+  const int64_t height = x.dim(2).value(), width = x.dim(3).value();
+  const std::vector<int64_t> pads = {0, 0, c.padding[0], c.padding[1]};
+  Value y = pad(x, pads, pads);
+  y = index_select(index_select(y, 2, c.places(call, 0, height)), 3, c.places(call, 1, width));
+  const int64_t rows = c.windows(0, height), columns = c.windows(1, width);
+  y = reshape(y, {x.dim(0), x.dim(1), c.kernel[0], rows, c.kernel[1], columns});
+  return reshape(permute(y, {0, 1, 2, 4, 3, 5}),
+                 {x.dim(0), x.dim(1) * (c.kernel[0] * c.kernel[1]), rows * columns});
+}
+Value picture_of_columns(Call& call) {
+  const Value x = call.tensor("self");
+  if (x.rank() != 3) fail("columns without a batch are not read");
+  const Columns c(call);
+  const std::vector<int64_t> size = Columns::pair_of(call, "output_size");
+  const int64_t rows = c.windows(0, size[0]), columns = c.windows(1, size[1]),
+                channels = x.dim(1).value() / (c.kernel[0] * c.kernel[1]);
+  Value y = reshape(x, {x.dim(0), channels, c.kernel[0], c.kernel[1], rows, columns});
+  y = reshape(permute(y, {0, 1, 2, 4, 3, 5}),
+              {x.dim(0), channels, c.kernel[0] * rows, c.kernel[1] * columns});
+  const int64_t height = size[0] + 2 * c.padding[0], width = size[1] + 2 * c.padding[1];
+  y = index_add(call.g().zeros({x.dim(0), channels, c.kernel[0] * rows, width}, x.dtype()), 3,
+                c.places(call, 1, size[1]), y);
+  y = index_add(call.g().zeros({x.dim(0), channels, height, width}, x.dtype()), 2, c.places(call, 0, size[0]),
+                y);
+  return narrow(narrow(y, 2, c.padding[0], size[0]), 3, c.padding[1], size[1]);
+}
+
 }  // namespace
 
 const Operators& image_operators() {
   static const Operators kOperators = {
       {"aten.channel_shuffle.default", one<channels_shuffled>},
+      {"aten.col2im.default", one<picture_of_columns>},
       {"aten.grid_sampler.default", one<sampled>},
       {"aten.grid_sampler_2d.default", one<sampled>},
       {"aten.grid_sampler_3d.default", one<sampled>},
+      {"aten.im2col.default", one<columns_of>},
       {"aten.max_pool2d_with_indices.default", pooled_with_places<2>},
       {"aten.max_pool3d_with_indices.default", pooled_with_places<3>},
       {"aten.pixel_unshuffle.default", one<channels_from_pixels>},

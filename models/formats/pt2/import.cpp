@@ -60,7 +60,8 @@ class Importer {
       : archive_(path),
         program_(archive_.program().at("graph_module")),
         graph_(program_.at("graph")),
-        model_(std::make_unique<Model>()) {}
+        model_(std::make_unique<Model>()),
+        sharing_(graph_, environment_) {}
 
   std::unique_ptr<Model> import() {
     check_operators_are_known(graph_.at("nodes"));
@@ -155,7 +156,6 @@ class Importer {
     }
     environment_.tensors[value] = g.graph().state(known->second);
     states_[value] = known->second;
-    sharing_.add(value);
   }
 
   void add_call(GraphBuilder& g, const json& node) {
@@ -171,9 +171,9 @@ class Importer {
           call.check_all_read();
           keep(node, results);
           if (!plain.empty())
-            overwrite(node);
+            overwrite(g, node);
           else
-            sharing_.note_call(target, node);
+            sharing_.note_call(node);
           g.graph().pop_scope();
         },
         [&] {
@@ -249,22 +249,16 @@ class Importer {
   }
 
   // The first argument of an operation in place now has the result as its value.
-  void overwrite(const json& node) {
+  void overwrite(GraphBuilder& g, const json& node) {
     const auto written = node.at("inputs").at(0).at("arg").at("as_tensor").at("name").get<std::string>();
     const auto result = node.at("outputs").at(0).at("as_tensor").at("name").get<std::string>();
     // A dropout of an evaluation, for example, writes what is there.
     if (environment_.tensors.at(result).is(environment_.tensors.at(written)))
-      return sharing_.rename(written, result);
-    if (inputs_.contains(written)) fail("it writes over the input '{}', which is not read", written);
-    if (sharing_.is_shared(written))
-      fail(
-          "it writes over '{}', which shares its memory with other tensors; `program.run_decompositions()` "
-          "before "
-          "torch.export.save() replaces such operations",
-          written);
-    environment_.tensors[written] = environment_.tensors.at(result);
-    sharing_.rename(written, result);
-    if (states_.contains(written)) written_states_.insert(written);
+      return sharing_.add_alias(written, result);
+    const std::string owner = sharing_.owner(written);
+    if (inputs_.contains(owner)) fail("it writes over the input '{}', which is not read", owner);
+    sharing_.write(g, written, result, static_cast<size_t>(&node - &graph_.at("nodes").at(0)));
+    if (states_.contains(owner)) written_states_.insert(owner);
   }
 
   void add_outputs(GraphBuilder& g) {

@@ -53,10 +53,11 @@ Value places_in_joined_axes(Call& call, Value x, const Indexed& indexed) {
   return places;
 }
 
-Value at_indices(Call& call) {
-  const Value x = call.tensor("self");
-  const Indexed indexed = indexed_axes(call, x);
-  const Value places = places_in_joined_axes(call, x, indexed);
+// x with its indexed axes as one, and the shape of x[:, i, j].
+struct JoinedAxes {
+  Shape joined, result;
+};
+JoinedAxes joined_axes(Value x, const Indexed& indexed, Value places) {
   const auto count = static_cast<int>(indexed.indices.size());
   Shape joined, result;
   Dim size = 1;
@@ -71,6 +72,13 @@ Value at_indices(Call& call) {
       result.push_back(x.dim(axis));
     }
   }
+  return {joined, result};
+}
+Value at_indices(Call& call) {
+  const Value x = call.tensor("self");
+  const Indexed indexed = indexed_axes(call, x);
+  const Value places = places_in_joined_axes(call, x, indexed);
+  const auto [joined, result] = joined_axes(x, indexed, places);
   return reshape(index_select(reshape(x, joined), indexed.first, flatten(places)), result);
 }
 
@@ -104,6 +112,20 @@ Value places_of_one(Call& call) {
 }
 
 }  // namespace
+
+Value write_at_indices(Call& call, Value x, Value values, bool adds) {
+  const Indexed indexed = indexed_axes(call, x);
+  const Value places = places_in_joined_axes(call, x, indexed);
+  const auto [joined, result] = joined_axes(x, indexed, places);
+  const Value at = flatten(places);
+  Shape rows = joined;
+  rows[indexed.first] = at.dim(0);
+  const Value source = reshape(expand(values, result), rows), flat = reshape(x, joined);
+  if (adds) return reshape(index_add(flat, indexed.first, at, source), x.shape());
+  Shape column(std::vector<Dim>(static_cast<size_t>(rows.rank()), Dim(1)));
+  column[indexed.first] = at.dim(0);
+  return reshape(scatter(flat, indexed.first, expand(reshape(at, column), rows), source), x.shape());
+}
 
 const Operators& index_operators() {
   static const Operators kOperators = {

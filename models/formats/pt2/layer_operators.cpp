@@ -179,6 +179,16 @@ Value attended(Call& call) {
   return scaled_dot_product_attention(q, k, v, mask, is_causal, call.number_or("scale", 0));
 }
 
+// v scaled so that its norm over all axes but one is g.
+Value weight_of_norm(Call& call) {
+  const Value v = call.tensor("v");
+  const int64_t axis = call.integer_or("dim", 0);  // -1: the norm of all elements
+  std::vector<int64_t> others;
+  for (int i = 0; i < v.rank(); ++i)
+    if (i != axis) others.push_back(i);
+  return v * (call.tensor("g") / sqrt(sum(v * v, others, true)));
+}
+
 Value pixels_from_channels(Call& call) {
   const Value x = call.tensor("self");
   const int64_t factor = call.integer("upscale_factor"), channels = x.dim(1).value() / (factor * factor);
@@ -227,6 +237,7 @@ const Operators& layer_operators() {
       {"aten.pixel_shuffle.default", one<pixels_from_channels>},
       {"aten.rms_norm.default", one<normalized_by_root>},
       {"aten.scaled_dot_product_attention.default", one<attended>},
+      {"aten._weight_norm.default", one<weight_of_norm>},
   };
   return kOperators;
 }

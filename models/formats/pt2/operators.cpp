@@ -7,8 +7,9 @@ namespace {
 
 const OperatorTable<Operator>& table() {
   static const OperatorTable<Operator> kTable = {
-      &elementwise_operators(), &shape_operators(), &reduction_operators(), &index_operators(),
-      &creation_operators(),    &image_operators(), &layer_operators(),     &size_operators()};
+      &elementwise_operators(), &shape_operators(),  &reduction_operators(), &index_operators(),
+      &creation_operators(),    &image_operators(),  &layer_operators(),     &recurrent_operators(),
+      &size_operators(),        &writing_operators()};
   return kTable;
 }
 

@@ -30,7 +30,20 @@ const Operators& index_operators();
 const Operators& creation_operators();
 const Operators& image_operators();
 const Operators& layer_operators();
+const Operators& recurrent_operators();
 const Operators& size_operators();
+const Operators& writing_operators();
+
+// The elements of an axis that a call of aten.slice or aten.slice_scatter names: [begin, end) in steps.
+struct SliceBounds {
+  Dim begin, end;
+  int64_t step = 1;
+};
+SliceBounds slice_bounds(Call& call, const Dim& size);
+// Returns x with `value` in the place that a call of aten.slice or aten.select takes; an empty Value for a slice in steps.
+Value try_write_slice(Call& call, Value x, Value value);
+// Returns x with `values` at, or added at, the places that the argument `indices` of a call names (x[:, i, j] = values).
+Value write_at_indices(Call& call, Value x, Value values, bool adds);
 
 // Returns the operator, or null. A call names it "torch.ops.aten.add.Tensor".
 const Operator* find_operator(std::string_view target);

@@ -5,6 +5,7 @@
 #include "models/formats/pt2/operators.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"
+#include "schema/ops/tensor/index.h"
 
 namespace genesis::models::pt2 {
 namespace {
@@ -27,6 +28,21 @@ Value expanded(Call& call) {
   call.must_be("implicit", false);
   return expand(x, Shape(sizes));
 }
+Value reshaped_as(Call& call) { return reshape(call.tensor("self"), call.tensor("other").shape()); }
+// Windows of `size` elements along an axis, `step` apart; the elements of a window become the last axis.
+Value windows_of(Call& call) {
+  const Value x = call.tensor("self");
+  const int axis = axis_of(call, x, "dimension");
+  const int64_t length = x.dim(axis).value(), size = call.integer("size"), step = call.integer("step");
+  if (size < 0 || size > length || step < 1)
+    fail("windows of {} elements, {} apart, of {}", size, step, length);
+  std::vector<int64_t> places;
+  for (int64_t begin = 0; begin + size <= length; begin += step)
+    for (int64_t i = 0; i < size; ++i) places.push_back(begin + i);
+  const auto count = static_cast<int64_t>(places.size());
+  const Value taken = index_select(x, axis, call.g().constant("places", Tensor::of({count}, places)));
+  return movedim(unflatten(taken, axis, {size > 0 ? count / size : 0, size}), axis + 1, -1);
+}
 Value expanded_as(Call& call) { return expand(call.tensor("self"), call.tensor("other").shape()); }
 
 Value permuted(Call& call) {
@@ -38,6 +54,9 @@ Value permuted(Call& call) {
 Value transposed(Call& call) {
   const Value x = call.tensor("self");
   return x.rank() == 0 ? x : transpose(x, call.integer("dim0"), call.integer("dim1"));
+}
+Value axes_swapped(Call& call) {
+  return transpose(call.tensor("self"), call.integer("axis0"), call.integer("axis1"));
 }
 Value matrix_transposed(Call& call) {
   const Value x = call.tensor("self");
@@ -89,13 +108,12 @@ Dim bound(Call& call, const char* name, const Dim& size, const Dim& otherwise) {
 Value sliced(Call& call) {
   const Value x = call.tensor("self");
   const int axis = axis_of(call, x);
-  const Dim size = x.dim(axis), begin = bound(call, "start", size, 0), end = bound(call, "end", size, size);
-  const int64_t step = call.integer_or("step", 1);
+  const auto [begin, end, step] = slice_bounds(call, x.dim(axis));
   if (step == 1) {
     const Dim length = end - begin;
     return narrow(x, axis, begin, length.is_constant() ? std::max<int64_t>(length.value(), 0) : length);
   }
-  if (!begin.is_constant() || !(end.is_constant() || end == size))
+  if (!begin.is_constant() || !(end.is_constant() || end == x.dim(axis)))
     fail("a slice in steps of {} from {} to {} is not read: expected known bounds", step, begin.to_string(),
          end.to_string());
   return slice(x, axis, begin.value(), end.is_constant() ? end.value() : kToEnd, step);
@@ -217,8 +235,13 @@ Value difference(Call& call) {
 
 }  // namespace
 
+SliceBounds slice_bounds(Call& call, const Dim& size) {
+  return {bound(call, "start", size, 0), bound(call, "end", size, size), call.integer_or("step", 1)};
+}
+
 const Operators& shape_operators() {
   static const Operators kOperators = {
+      {"aten.broadcast_to.default", one<expanded>},
       {"aten.cat.default", one<joined>},
       {"aten.chunk.default", chunked},
       {"aten.concat.default", one<joined>},
@@ -236,6 +259,7 @@ const Operators& shape_operators() {
       {"aten.repeat.default", one<repeated>},
       {"aten.repeat_interleave.self_int", one<elements_repeated>},
       {"aten.reshape.default", one<reshaped>},
+      {"aten.reshape_as.default", one<reshaped_as>},
       {"aten.roll.default", one<rolled>},
       {"aten.select.int", one<selected>},
       {"aten.slice.Tensor", one<sliced>},
@@ -246,12 +270,15 @@ const Operators& shape_operators() {
       {"aten.squeeze.dim", one<without_axes>},
       {"aten.squeeze.dims", one<without_axes>},
       {"aten.stack.default", one<stacked>},
+      {"aten.swapaxes.default", one<axes_swapped>},
+      {"aten.swapdims.default", one<transposed>},
       {"aten.t.default", one<matrix_transposed>},
       {"aten.transpose.int", one<transposed>},
       {"aten.tril.default", one<lower_triangle>},
       {"aten.triu.default", one<upper_triangle>},
       {"aten.unbind.int", unbound},
       {"aten.unflatten.int", one<unflattened>},
+      {"aten.unfold.default", one<windows_of>},
       {"aten.unsqueeze.default", one<with_axis>},
       {"aten._unsafe_view.default", one<reshaped>},
       {"aten.view.default", one<reshaped>},

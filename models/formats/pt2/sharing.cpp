@@ -3,39 +3,190 @@
 #include <set>
 #include <string_view>
 
+#include "builder/functions.h"
+#include "models/formats/pt2/operators.h"
+#include "schema/core/error.h"
+#include "schema/ops/create.h"
+#include "schema/ops/tensor/index.h"
+#include "schema/ops/tensor/reshape.h"
+
 namespace genesis::models::pt2 {
 namespace {
 
+using nlohmann::json;
+using Kinds = std::set<std::string_view>;
+
 // "torch.ops.aten.view.default" is of the kind "view".
-std::string_view kind_of(std::string_view target) {
-  target = target.substr(0, target.rfind('.'));
+std::string_view kind_of(const json& node) {
+  const auto& whole = node.at("target").get_ref<const std::string&>();
+  const std::string_view target = std::string_view(whole).substr(0, whole.rfind('.'));
   return target.substr(target.rfind('.') + 1);
 }
 
-bool makes_views(std::string_view target) {
-  static const std::set<std::string_view> kViews = {
-      "alias",   "chunk",     "contiguous",     "detach",           "expand",    "expand_as",
-      "flatten", "movedim",   "narrow",         "numpy_T",          "permute",   "reshape",
-      "select",  "slice",     "split",          "split_with_sizes", "squeeze",   "t",
-      "to",      "transpose", "type_as",        "unbind",           "unflatten", "unsqueeze",
-      "view",    "dropout",   "feature_dropout"};
-  return kViews.contains(kind_of(target));
+// Operators whose results have the elements of their argument in the same order.
+const Kinds kSameOrder = {"alias",     "contiguous", "detach",  "dropout", "feature_dropout",
+                          "flatten",   "reshape",    "squeeze", "to",      "type_as",
+                          "unflatten", "unsqueeze",  "view"};
+const Kinds kOtherViews = {
+    "chunk",        "expand",    "expand_as", "movedim",          "narrow",   "numpy_T",  "permute",
+    "select",       "slice",     "split",     "split_with_sizes", "swapaxes", "swapdims", "t",
+    "tensor_split", "transpose", "unbind"};
+// Operators that copy if the memory of their argument is not in order.
+const Kinds kMayCopy = {"contiguous", "flatten", "reshape"};
+
+// Returns true unless the file says that a tensor's memory is not in row-major order.
+bool is_contiguous(const json& meta) {
+  const json &sizes = meta.at("sizes"), &strides = meta.at("strides");
+  int64_t expected = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (!sizes[i].contains("as_int") || !strides[i].contains("as_int"))
+      return i == 0 && strides[i].contains("as_int");
+    const auto size = sizes[i].at("as_int").get<int64_t>();
+    if (size != 1 && strides[i].at("as_int").get<int64_t>() != expected) return false;
+    expected *= size;
+  }
+  return true;
+}
+
+template <class F>
+void for_each_tensor(const json& arg, const F& f) {
+  if (arg.contains("as_tensor")) f(arg.at("as_tensor").at("name").get<std::string>());
+  for (const char* kind : {"as_tensors", "as_optional_tensors"}) {
+    if (!arg.contains(kind)) continue;
+    for (const json& item : arg.at(kind)) {
+      const json& tensor = item.contains("as_tensor") ? item.at("as_tensor") : item;
+      if (tensor.contains("name")) f(tensor.at("name").get<std::string>());
+    }
+  }
 }
 
 }  // namespace
 
-void Sharing::note_call(const std::string& target, const nlohmann::json& node) {
-  if (!makes_views(target) || node.at("inputs").empty()) return;
-  const nlohmann::json& first = node.at("inputs").at(0).at("arg");
+std::string Sharing::resolved(const std::string& name) const {
+  const auto alias = aliases_.find(name);
+  return alias == aliases_.end() ? name : alias->second;
+}
+
+const Sharing::View* Sharing::view(const std::string& name) const {
+  const auto known = view_of_name_.find(name);
+  return known == view_of_name_.end() ? nullptr : &views_[known->second];
+}
+
+std::string Sharing::owner(const std::string& name) const {
+  std::string at = resolved(name);
+  while (const View* one = view(at)) at = one->source;
+  return at;
+}
+
+void Sharing::add_alias(const std::string& name, const std::string& result) {
+  aliases_[result] = resolved(name);
+}
+
+void Sharing::note_call(const json& node) {
+  const std::string_view kind = kind_of(node);
+  if ((!kSameOrder.contains(kind) && !kOtherViews.contains(kind)) || node.at("inputs").empty()) return;
+  const json& first = node.at("inputs").at(0).at("arg");
   if (!first.contains("as_tensor")) return;
-  const std::string of = owner(first.at("as_tensor").at("name").get<std::string>());
-  for (const nlohmann::json& output : node.at("outputs")) {
-    if (output.contains("as_tensor"))
-      owners_[output.at("as_tensor").at("name").get<std::string>()] = of, ++views_[of];
-    if (!output.contains("as_tensors")) continue;
-    for (const nlohmann::json& item : output.at("as_tensors"))
-      owners_[item.at("name").get<std::string>()] = of, ++views_[of];
+  size_t place = 0;
+  for (const json& output : node.at("outputs"))
+    for_each_tensor(output, [&](const std::string& name) { add_view(name, node, place++); });
+}
+
+void Sharing::add_view(const std::string& name, const json& node, size_t output) {
+  const auto source = node.at("inputs").at(0).at("arg").at("as_tensor").at("name").get<std::string>();
+  const Value value = environment_.tensors.at(name), of = environment_.tensors.at(source);
+  const std::string_view kind = kind_of(node);
+  const bool computes = kind == "dropout" || kind == "feature_dropout" || kind == "to" || kind == "type_as";
+  if (value.dtype() != of.dtype() || (computes && !value.is(of)))
+    return;  // the result is a tensor of its own
+  const bool may_copy = kMayCopy.contains(kind) && !is_contiguous(graph_.at("tensor_values").at(source));
+  view_of_name_[name] = views_.size();
+  views_.push_back({name, resolved(source), &node, output, may_copy});
+}
+
+void Sharing::set(const std::string& name, Value value) {
+  environment_.tensors[name] = value;
+  for (const auto& [alias, of] : aliases_)
+    if (of == name) environment_.tensors[alias] = value;
+}
+
+bool Sharing::is_read_behind(const std::string& name, size_t call) {
+  if (last_read_.empty()) {
+    size_t number = 0;
+    const auto note = [&](const std::string& read) { last_read_[read] = number; };
+    for (const json& node : graph_.at("nodes")) {
+      for (const json& input : node.at("inputs")) for_each_tensor(input.at("arg"), note);
+      ++number;
+    }
+    for (const json& output : graph_.at("outputs")) for_each_tensor(output, note);
   }
+  const auto is_read = [&](const std::string& one) {
+    const auto last = last_read_.find(one);
+    return last != last_read_.end() && last->second > call;
+  };
+  if (is_read(name)) return true;
+  for (const auto& [alias, of] : aliases_)
+    if (of == name && is_read(alias)) return true;
+  return false;
+}
+
+Value Sharing::replayed(GraphBuilder& g, const View& view, const Environment& environment) const {
+  Call call(g, *view.node, environment);
+  const Results results = find_operator(view.node->at("target").get<std::string>())->translate(call);
+  return std::get<std::vector<Value>>(results).at(view.output);
+}
+
+// Returns the source of a view with the view's new value in it: by its places among the elements of the source.
+Value Sharing::source_with(GraphBuilder& g, const View& view) const {
+  const Value source = environment_.tensors.at(view.source), value = environment_.tensors.at(view.name);
+  if (kSameOrder.contains(kind_of(*view.node))) return reshape(value, source.shape());
+  Environment places = environment_;
+  if (kind_of(*view.node) == "slice" || kind_of(*view.node) == "select") {
+    Call call(g, *view.node, places);
+    if (const Value written = try_write_slice(call, source, value)) return written;
+  }
+  const Value numbers = arange(g.graph(), source.shape().numel());
+  places.tensors[view.node->at("inputs").at(0).at("arg").at("as_tensor").at("name").get<std::string>()] =
+      reshape(numbers, source.shape());
+  const Value at = replayed(g, view, places);
+  return reshape(scatter(flatten(source), 0, flatten(at), flatten(value)), source.shape());
+}
+
+void Sharing::write(GraphBuilder& g, const std::string& written, const std::string& result, size_t call) {
+  std::string name = resolved(written);
+  set(name, environment_.tensors.at(result));
+  add_alias(name, result);
+  std::set<std::string> done = {name};
+  while (const View* one = view(name)) {
+    if (one->may_be_a_copy)
+      fail(
+          "it writes over '{}', which may share the memory of '{}' or not, as the layout of that allows: "
+          "call clone() before the write",
+          written, one->source);
+    set(one->source, source_with(g, *one));
+    name = one->source;
+    done.insert(name);
+  }
+  renew_other_views(g, name, done, call);
+}
+
+// Computes again the other views of a tensor that has a new value, if a later call reads them.
+void Sharing::renew_other_views(GraphBuilder& g, const std::string& owner_name,
+                                const std::set<std::string>& done, size_t call) {
+  std::set<std::string> wanted;
+  for (size_t i = views_.size(); i-- > 0;) {
+    const View& one = views_[i];
+    if (done.contains(one.name) || owner(one.name) != owner_name) continue;
+    if (!wanted.contains(one.name) && !is_read_behind(one.name, call)) continue;
+    wanted.insert(one.name), wanted.insert(one.source);
+    if (one.may_be_a_copy)
+      fail(
+          "it writes over '{}', of which '{}' is a view or a copy, as the layout of its memory allows: call "
+          "clone() before the write",
+          owner_name, one.name);
+  }
+  for (const View& one : views_)
+    if (wanted.contains(one.name) && !done.contains(one.name)) set(one.name, replayed(g, one, environment_));
 }
 
 }  // namespace genesis::models::pt2

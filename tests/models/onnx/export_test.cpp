@@ -12,6 +12,7 @@
 #include "builder/graph_builder.h"
 #include "builder/image_layers.h"
 #include "builder/layers.h"
+#include "builder/recurrent.h"
 #include "executor/session.h"
 #include "models/formats/onnx/export/export.h"
 #include "models/formats/onnx/export/patch.h"
@@ -174,6 +175,27 @@ TEST(OnnxExport, ConvolutionalNetworks) {
   expect_same(image_model(), {{{"x", Tensor::rand({2, 3, 33, 30}, 4)}}});
 }
 
+// Layers of each cell with open sizes; the last one has products that no plain linear makes.
+std::shared_ptr<const Model> recurrent_model() {
+  auto model = std::make_shared<Model>();
+  const Scope root(*model, 3);
+  GraphBuilder g(*model, "forward");
+  const Value x = g.input("x", DType::f32, {symbol("time"), symbol("batch"), 5});
+  const auto [y, h, c] = nn::LSTM(root / "lstm", 5, 4, {.bidirectional = true})(x);
+  const RecurrentResult z = nn::GRU(root / "gru", 8, 3)(y);
+  g.output("c", c), g.output("h", z.h);
+  const Value w = nn::RNN(root / "rnn", 3, 3, {}, "relu")(z.y, z.h).y;
+  const Value zero = zeros(*x.graph, {x.dim(1), 3}, DType::f32),
+              two = full(*x.graph, {x.dim(1)}, 2, DType::i64);
+  g.output("y", recurrent(RecurrentCell::kTanh, tanh(w), full(*x.graph, {3, 3}, 0.5), zero, {}, two, true).y);
+  return model;
+}
+NamedTensors recurrent_inputs() { return {{"x", Tensor::rand({6, 2, 5}, 4)}}; }
+
+TEST(OnnxExport, RecurrentLayers) {
+  expect_same(recurrent_model(), {recurrent_inputs(), {{"x", Tensor::rand({3, 1, 5}, 5)}}});
+}
+
 using Formula = Value (*)(Value, Value, Value);  // x and y are reals between 0 and 1, i are integers
 
 const std::vector<Formula> kFormulas = {
@@ -257,6 +279,7 @@ TEST(OnnxExport, OnnxruntimeGivesTheSameNumbers) {
   write_case(folder / "loss", gpt2(), with_targets(tokens(2, 6)), "loss");
   write_case(folder / "image", image_model(), {{"x", Tensor::rand({2, 3, 33, 30}, 4)}});
   write_case(folder / "formulas", formulas(), formula_inputs());
+  write_case(folder / "recurrent", recurrent_model(), recurrent_inputs());
   const char* python = std::getenv("GENESIS_PYTHON");
   const std::string command = fmt::format("{} {} {} > {} 2>&1", python ? python : "python3",
                                           GENESIS_SOURCE_ROOT "/tests/models/onnx/export_check.py",

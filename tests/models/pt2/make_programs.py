@@ -131,6 +131,46 @@ class Images(nn.Module):
                 torch.lerp(z, z * 2, 0.3) + torch.addcmul(z, z, z, value=0.5) + torch.addcdiv(z, z, z.abs() + 1))
 
 
+class Recurrent(nn.Module):
+    """Layers of all cells: on top of each other, in both directions, one step alone."""
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(5, 4, 2, batch_first=True, bidirectional=True)
+        self.gru, self.rnn = nn.GRU(8, 3, bias=False), nn.RNN(3, 3, nonlinearity='relu')
+        self.cell = nn.GRUCell(3, 2)
+
+    def forward(self, x):
+        y, (h, c) = self.lstm(x)
+        z, last = self.gru(y.transpose(0, 1))
+        w, _ = self.rnn(z)
+        return w, h, c, last, self.cell(w[-1])
+
+
+class Writes(nn.Module):
+    """Writes over parts of tensors that others share: slices, places, fills, and views that see them."""
+    def __init__(self):
+        super().__init__()
+        self.register_buffer('kept', torch.zeros(4, 3))
+
+    def forward(self, x, i):
+        mask = x.new_zeros((6, 8))
+        for k, rows in enumerate((slice(0, -4), slice(-4, -2), slice(-2, None))):
+            for n, columns in enumerate((slice(0, 3), slice(3, None))):
+                mask[rows, columns] = 2 * k + n
+        y = x.clone()
+        half, other = y[:, :4], y[:, 2:6]
+        half[:, 1::2] = -1.0
+        other.mul_(2)
+        turned = y.view(-1, 4, 2).swapaxes(1, 2)
+        turned[:, 0].add_(other.sum(1, keepdim=True))
+        y[:, i] = 7.0
+        y[y > 6.5] = 0.25
+        self.kept[1:3].copy_(x[:2, :3])
+        a, b = y.clone().chunk(2, 1)
+        a.relu_()
+        return mask.zero_().fill_(3)[:2] + mask[:2], y, half, turned.sum(1), a + b, self.kept.clone()
+
+
 def qwen2():
     config = transformers.Qwen2Config(vocab_size=32, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2,
                                       num_key_value_heads=1, max_position_embeddings=64)
@@ -212,6 +252,8 @@ if __name__ == '__main__':
     make('shapes', Shapes(), lambda b, t: {'x': torch.randn(b, 12), 'i': torch.randint(-12, 12, (2, 2))}, ({0: BATCH}, None))
     make('convolutions', Convolutions(), lambda b, t: {'x': torch.randn(b, 3, 19, 17)}, ({0: BATCH},), F.mse_loss, torch.randn_like)
     make('images', Images(), lambda b, t: {'x': torch.randn(b, 2, 6, 7), 'grid': torch.rand(b, 4, 3, 2) * 2 - 1}, ({0: BATCH}, {0: BATCH}))
+    make('recurrent', Recurrent(), lambda b, t: {'x': torch.randn(b, 7, 5)}, ({0: BATCH},), F.mse_loss, torch.randn_like)
+    make('writes', Writes(), lambda b, t: {'x': torch.randn(b, 8), 'i': torch.tensor([1, -2])}, ({0: BATCH}, None))
     make('qwen2', Logits(qwen2()), lambda b, t: {'tokens': torch.randint(0, 32, (b, t))}, ({0: BATCH, 1: TIME},),
          lambda y, target: F.cross_entropy(y.flatten(0, 1), target.flatten()), lambda y: torch.randint(0, 32, y.shape[:2]))
     make('pictures', Pictures(), lambda b, t: {'x': torch.randn(b, 3, 32, 32)}, ({0: BATCH},), F.cross_entropy, lambda y: torch.arange(len(y)))

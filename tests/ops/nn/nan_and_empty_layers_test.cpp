@@ -15,6 +15,7 @@
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/nn/pooling.h"
 #include "schema/ops/nn/quantized_cache.h"
+#include "schema/ops/nn/recurrent.h"
 #include "schema/ops/nn/rope.h"
 #include "schema/ops/nn/softmax.h"
 #include "schema/ops/nn/swiglu.h"
@@ -40,6 +41,13 @@ std::vector<CaseInput> delta_inputs() {
   const CaseInput x = some_numbers({1, 2, 1, 2}), gate = some_numbers({1, 2, 1});
   return {x, x, x, gate, gate};
 }
+
+const std::vector<EmptyCase> kRecurrenceOfNothing = {{{{0, 1, 1}, {1, 1}, {1, 1}}, {""}},
+                                                     {{{2, 0, 1}, {1, 1}, {0, 1}}, {""}}};
+std::vector<CaseInput> recurrent_inputs() {
+  return {some_numbers({2, 1, 1}), some_numbers({1, 1}), some_numbers({1, 1})};
+}
+Outputs recurrent_of(const Inputs& x) { return {recurrent(RecurrentCell::kTanh, x[0], x[1], x[2]).y}; }
 
 CaseInput x23() { return some_numbers({2, 3}); }
 CaseInput at(std::vector<double> values) {
@@ -139,6 +147,12 @@ const Row kLayers[] = {
      gradient_of([](const Inputs& x) { return gated_delta(x[0], x[1], x[2], x[3], x[4]).y; }),
      {"nn.."},
      kDeltaOfNothing},
+    {"recurrent", recurrent_inputs(), recurrent_of, {".n"}, kRecurrenceOfNothing},
+    {"recurrent_grad",
+     recurrent_inputs(),
+     gradient_of([](const Inputs& x) { return recurrent_of(x)[0]; }),
+     {"nn"},
+     kRecurrenceOfNothing},
     {"grouped_matmul",
      {x23(), some_numbers({2, 2, 3}), at({0, 1, 2})},
      [](const Inputs& x) { return Outputs{grouped_matmul(x[0], x[1], x[2])}; },

@@ -8,6 +8,8 @@
 #include "models/formats/operator_table.h"
 #include "schema/core/error.h"
 #include "schema/graph/state_storage.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/nn/recurrent.h"
 #include "schema/version.h"
 
 namespace genesis::models::onnx {
@@ -99,11 +101,37 @@ class Exporter {
     e_.record().inputs.emplace_back(values_[id].name, info.type);
   }
 
-  void translate(const Node& node) {
-    e_.begin(node.name);
+  std::vector<Out> outs_of(const Node& node) const {
     std::vector<Out> inputs;
     for (const ValueId id : node.inputs) inputs.push_back(values_.at(id));
-    Translation translation(e_, graph_, node, std::move(inputs));
+    return inputs;
+  }
+
+  // Returns true for a plain linear whose result is the first input of a recurrent layer, and nothing else.
+  bool is_part_of_layer(const Node& node) const {
+    if (!is<ops::Linear>(*node.op)) return false;
+    if (!(node.attributes == to_attributes(ops::Linear{})) || node.outputs.size() != 1) return false;
+    const ValueId result = node.outputs[0];
+    const auto gives = [&](const auto& output) { return output.value == result; };
+    int64_t reads = 0, firsts = 0;
+    for (const Node& other : graph_.nodes()) {
+      reads += std::ranges::count(other.inputs, result);
+      firsts += is<ops::Recurrent>(*other.op) && other.inputs[0] == result ? 1 : 0;
+    }
+    return reads == 1 && firsts == 1 && std::ranges::none_of(graph_.outputs(), gives) &&
+           std::ranges::none_of(graph_.updates(), gives);
+  }
+
+  void translate(const Node& node) {
+    e_.begin(node.name);
+    if (is_part_of_layer(node)) {  // the recurrent layer that reads it writes it
+      values_[node.outputs[0]] = {};
+      return;
+    }
+    std::vector<Out> product;
+    if (is<ops::Recurrent>(*node.op) && values_.at(node.inputs[0]).name.empty())
+      product = outs_of(graph_.node(graph_.value(node.inputs[0]).producer));
+    Translation translation(e_, graph_, node, outs_of(node), std::move(product));
     const std::vector<Out> results = find_rule(node.op->name())->translate(translation);
     for (size_t i = 0; i < node.outputs.size() && i < results.size(); ++i)
       name_result(node.outputs[i], results[i]);
@@ -135,9 +163,9 @@ class Exporter {
 }  // namespace
 
 const OpRule* find_rule(std::string_view op) {
-  static const OperatorTable<OpRule> kTable = {&elementwise_rules(), &tensor_rules(),
-                                               &index_rules(),       &reduction_rules(),
-                                               &product_rules(),     &attention_rules_of_export()};
+  static const OperatorTable<OpRule> kTable = {
+      &elementwise_rules(),         &tensor_rules(),   &index_rules(), &reduction_rules(), &product_rules(),
+      &attention_rules_of_export(), &recurrent_rules()};
   return kTable.find(op);
 }
 

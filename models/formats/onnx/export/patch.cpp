@@ -4,6 +4,7 @@
 #include <set>
 
 #include "schema/core/error.h"
+#include "schema/core/parse_number.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/other_formats/onnx/model_file.h"
 #include "schema/file/other_formats/onnx/tensor.h"
@@ -113,8 +114,25 @@ class Patcher {
     const bool has_state = index >= 0 && (model_.state(index).role == StateRole::kParameter ||
                                           model_.state(index).role == StateRole::kBuffer);
     if (!has_state && !tensor.data.external) return std::string(view_of(message));
+    if (!has_state) return with_bytes(tensor, external_bytes(tensor));
     const Tensor old = onnx_tensor_values(tensor, file_.file, external_);
-    return with_values(tensor, has_state ? value_of(model_.state(index), old.type()) : old);
+    const Tensor value = value_of(model_.state(index), old.type());
+    return with_bytes(tensor,
+                      {reinterpret_cast<const char*>(value.data()), static_cast<size_t>(value.bytes())});
+  }
+
+  // Returns the bytes of a tensor whose values are in another file, as they are there.
+  std::string external_bytes(const OnnxTensor& tensor) {
+    int64_t elements = 1;
+    for (const std::string& size : tensor.type.shape)
+      elements = checked_mul(elements, parse_number<int64_t>(size).value_or(0));
+    if (tensor.type.bits == 0)
+      fail("the weight '{}' is of {}, which is not read", tensor.name, tensor.type.dtype);
+    const int64_t count = (checked_mul(elements, tensor.type.bits) + 7) / 8;
+    const auto file = external_.open(*tensor.data.external, count);
+    const auto range =
+        file->bytes().subspan(static_cast<size_t>(tensor.data.external->offset), static_cast<size_t>(count));
+    return {reinterpret_cast<const char*>(range.data()), range.size()};
   }
 
   Tensor value_of(const State& state, const TensorType& wanted) {
@@ -126,11 +144,10 @@ class Patcher {
     return value.dtype() == wanted.dtype ? value : value.to(wanted.dtype);
   }
 
-  static std::string with_values(const OnnxTensor& tensor, const Tensor& value) {
+  static std::string with_bytes(const OnnxTensor& tensor, std::string_view values) {
     std::string bytes;
-    for (const int64_t size : value.shape().sizes()) bytes += proto_integer(kDims, size);
-    const std::string_view values(reinterpret_cast<const char*>(value.data()),
-                                  static_cast<size_t>(value.bytes()));
+    for (const std::string& size : tensor.type.shape)
+      bytes += proto_integer(kDims, parse_number<int64_t>(size).value_or(0));
     return bytes + proto_integer(kElement, tensor.type.element) + proto_piece(kName, tensor.name) +
            proto_piece(kRaw, values);
   }

@@ -11,8 +11,10 @@ namespace genesis::models::onnx {
 // One node of our graph while it is translated.
 class Translation {
  public:
-  Translation(Emitter& emitter, const Graph& graph, const Node& node, std::vector<Out> inputs)
-      : e(emitter), graph_(graph), node_(node), inputs_(std::move(inputs)) {}
+  // `product` has the inputs of the plain linear that input 0 is the result of, if no other node reads this.
+  Translation(Emitter& emitter, const Graph& graph, const Node& node, std::vector<Out> inputs,
+              std::vector<Out> product = {})
+      : e(emitter), graph_(graph), node_(node), inputs_(std::move(inputs)), product_(std::move(product)) {}
 
   Emitter& e;
 
@@ -25,6 +27,7 @@ class Translation {
   size_t results() const { return node_.outputs.size(); }
   const Out& in(size_t i = 0) const { return inputs_.at(i); }
   const std::vector<Out>& inputs() const { return inputs_; }
+  const std::vector<Out>& product() const { return product_; }  // empty, or x, weight and perhaps bias
   const TensorType& type(size_t i = 0) const { return graph_.type(node_.inputs.at(i)); }
   const Shape& shape(size_t i = 0) const { return type(i).shape; }
   const TensorType& result(size_t i = 0) const { return graph_.type(node_.outputs.at(i)); }
@@ -40,7 +43,7 @@ class Translation {
  private:
   const Graph& graph_;
   const Node& node_;
-  std::vector<Out> inputs_;
+  std::vector<Out> inputs_, product_;
 };
 
 using Rule = std::vector<Out> (*)(Translation&);
@@ -57,6 +60,7 @@ const OpRules& index_rules();
 const OpRules& reduction_rules();
 const OpRules& product_rules();
 const OpRules& attention_rules_of_export();
+const OpRules& recurrent_rules();
 
 const OpRule* find_rule(std::string_view op);  // null if ONNX gets no such op
 

@@ -14,7 +14,7 @@ constexpr int64_t kSmallest = 1024;     // bytes of an initializer in a file of 
 constexpr int64_t kAlignment = 1 << 6;  // values in that file begin at multiples of it
 
 // Numbers of AttributeProto.AttributeType.
-constexpr int64_t kFloat = 1, kInt = 2, kString = 3, kTensor = 4, kInts = 7;
+constexpr int64_t kFloat = 1, kInt = 2, kString = 3, kTensor = 4, kInts = 7, kStrings = 8;
 
 std::string attribute(const std::string& name, int64_t kind, const std::string& value) {
   return proto_piece(5, proto_piece(1, name) + value + proto_integer(20, kind));
@@ -158,6 +158,11 @@ std::string onnx_attribute(const std::string& name, const std::vector<int64_t>& 
   std::string bytes;
   for (const int64_t value : values) bytes += proto_integer(8, value);
   return attribute(name, kInts, bytes);
+}
+std::string onnx_attribute(const std::string& name, const std::vector<std::string>& values) {
+  std::string bytes;
+  for (const std::string& value : values) bytes += proto_piece(9, value);
+  return attribute(name, kStrings, bytes);
 }
 std::string onnx_attribute(const std::string& name, const Tensor& value) {
   return attribute(name, kTensor,

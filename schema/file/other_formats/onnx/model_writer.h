@@ -31,6 +31,7 @@ std::string onnx_attribute(const std::string& name, int64_t value);
 std::string onnx_attribute(const std::string& name, double value);
 std::string onnx_attribute(const std::string& name, const std::string& value);
 std::string onnx_attribute(const std::string& name, const std::vector<int64_t>& values);
+std::string onnx_attribute(const std::string& name, const std::vector<std::string>& values);
 std::string onnx_attribute(const std::string& name, const Tensor& value);
 
 // The most bytes of initializers that stand in the .onnx file itself: a message of protobuf has at most 2 GiB.
