@@ -11,6 +11,7 @@
 #include "schema/ops/nn/gated_delta.h"
 #include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/loss.h"
+#include "schema/ops/nn/mamba2.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/nn/pooling.h"
@@ -137,6 +138,16 @@ const Row kLayers[] = {
     {"gated_delta_grad",
      delta_inputs(),
      gradient_of([](const Inputs& x) { return gated_delta(x[0], x[1], x[2], x[3], x[4]).y; }),
+     {"nn.."},
+     kDeltaOfNothing},
+    {"mamba2",
+     delta_inputs(),
+     [](const Inputs& x) { return Outputs{mamba2(x[0], x[1], x[2], x[3], x[4]).y}; },
+     {"nn.."},
+     kDeltaOfNothing},
+    {"mamba2_grad",
+     delta_inputs(),
+     gradient_of([](const Inputs& x) { return mamba2(x[0], x[1], x[2], x[3], x[4]).y; }),
      {"nn.."},
      kDeltaOfNothing},
     {"grouped_matmul",
