@@ -1,6 +1,8 @@
-// Tests the gated delta rule against loops: chunks of tokens, texts in a row, states that go on, and types that do not fit.
+// Tests the gated delta rule and Mamba2 against loops: chunks of tokens, texts in a row, states that go on, groups of heads, and types
+// that do not fit.
 #include "schema/ops/nn/gated_delta.h"
 
+#include "schema/ops/nn/mamba2.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {
@@ -8,6 +10,7 @@ namespace {
 
 struct Sizes {
   int64_t batch = 1, time = 3, heads = 2, keys = 3, values = 2;
+  int64_t groups = 0;  // of Mamba2, which corrects nothing; 0: the gated delta rule
 };
 
 // Returns y, and the states before and after the last token.
@@ -21,33 +24,44 @@ Refs delta(const Sizes& s, const Refs& in) {
     for (int64_t i = at(0, 0); in.size() > 5 && i < at(s.keys, 0); ++i) state[i] = in[5][i];
     for (int64_t t = 0; t < s.time; ++t) {
       const int64_t token = (head / s.heads * s.time + t) * s.heads + head % s.heads;
+      const int64_t key =
+          s.groups == 0 ? token : token / s.heads * s.groups + head % s.heads * s.groups / s.heads;
       const bool is_padding = in[3][token] == 1 && in[4][token] == 0;
       for (int64_t i = at(0, 0); i < at(s.keys, 0) && !is_padding; ++i) before[i] = state[i];
       for (int64_t j = 0; j < s.values; ++j) {
         double seen = 0;
         for (int64_t i = 0; i < s.keys; ++i)
-          seen += in[1][token * s.keys + i] * (state[at(i, j)] *= in[3][token]);
-        const double u = in[4][token] * (in[2][token * s.values + j] - seen);
+          seen += in[1][key * s.keys + i] * (state[at(i, j)] *= in[3][token]);
+        const double u = in[4][token] * (in[2][token * s.values + j] - (s.groups == 0 ? seen : 0));
         for (int64_t i = 0; i < s.keys; ++i)
           y[token * s.values + j] +=
-              in[0][token * s.keys + i] * (state[at(i, j)] += in[1][token * s.keys + i] * u);
+              in[0][key * s.keys + i] * (state[at(i, j)] += in[1][key * s.keys + i] * u);
       }
     }
   }
   return out;
 }
 
+Outputs build(const Sizes& s, const Inputs& x, bool wants_states) {
+  const Value state = x.values.size() > 5 ? x[5] : Value();
+  std::vector<Value> all;
+  if (s.groups > 0) {
+    const auto [y, before, after] = mamba2(x[0], x[1], x[2], x[3], x[4], state);
+    all = {y, before, after};
+  } else {
+    const auto [y, before, after] = gated_delta(x[0], x[1], x[2], x[3], x[4], state);
+    all = {y, before, after};
+  }
+  return wants_states ? Outputs{all[0], all[1], all[2]} : Outputs{all[0]};
+}
+
 OpCase case_of(const std::string& name, const Sizes& s, bool has_state, bool wants_states = false) {
-  const std::vector<int64_t> keys = {s.batch, s.time, s.heads, s.keys}, gates = {s.batch, s.time, s.heads};
-  OpCase op_case{.name = "gated_delta_" + name,
+  const std::vector<int64_t> keys = {s.batch, s.time, s.groups == 0 ? s.heads : s.groups, s.keys},
+                             gates = {s.batch, s.time, s.heads};
+  OpCase op_case{.name = (s.groups == 0 ? "gated_delta_" : "mamba2_") + name,
                  .inputs = {real(keys), real(keys), real({s.batch, s.time, s.heads, s.values}),
                             real(gates, 0.3, 1), real(gates, 0.1, 0.9)},
-                 .build =
-                     [wants_states](const Inputs& x) {
-                       const auto [y, before, after] =
-                           gated_delta(x[0], x[1], x[2], x[3], x[4], x.values.size() > 5 ? x[5] : Value());
-                       return wants_states ? Outputs{y, before, after} : Outputs{y};
-                     },
+                 .build = [s, wants_states](const Inputs& x) { return build(s, x, wants_states); },
                  .reference =
                      [s, wants_states](const Refs& x) {
                        Refs all = delta(s, x);
@@ -114,6 +128,52 @@ TEST(GatedDelta, TypesThatDoNotFit) {
   expect_error([&] { infer({q, q, v, v, gate}); }, {"gated_delta: decay is"});
   expect_error([&] { infer({q, q, v, gate, gate, q}); }, {"gated_delta: the state is"});
   expect_error([&] { infer({gate, gate, v, gate, gate}); }, {"q and v must be f32 or f64"});
+}
+
+TEST(Mamba2, IsTheRecurrence) {
+  check(case_of("few", {.groups = 2}, false));
+  check(case_of("state", {.batch = 2, .groups = 2}, true));
+  check(case_of("one", {.time = 1, .heads = 1, .keys = 1, .values = 1, .groups = 1}, true));
+  check(case_of("states", {.batch = 2, .groups = 1}, true, true));
+}
+
+// Heads share c and b, whose gradients are sums.
+TEST(Mamba2, GroupsOfHeads) {
+  check(case_of("group", {.groups = 1}, false));
+  check(case_of("groups", {.batch = 2, .time = 2, .heads = 6, .groups = 2}, true));
+}
+
+TEST(Mamba2, LongTextsAndWideHeads) {
+  OpCase many = case_of("long", {.time = 70, .heads = 2, .groups = 1}, true);
+  many.directions = 2;
+  check(many);
+  OpCase wide = case_of("wide", {.time = 4, .heads = 1, .keys = 40, .values = 11, .groups = 1}, true);
+  wide.directions = 2;
+  check(wide);
+}
+
+TEST(Mamba2, TextsInARowAndPadding) {
+  OpCase texts = case_of("texts", {.time = 5, .heads = 1, .groups = 1}, true, true);
+  texts.inputs[3] = real_data({1, 5, 1}, {0.5, 0.75, 0, 0.5, 1});
+  texts.inputs[4] = real_data({1, 5, 1}, {0.5, 0.25, 0.5, 0.75, 0});
+  check(texts);
+}
+
+TEST(Mamba2, TypesThatDoNotFit) {
+  const auto infer = [](const std::vector<TensorType>& types) {
+    infer_case(types, [](const Inputs& x) {
+      return Outputs{mamba2(x[0], x[1], x[2], x[3], x[4], x.values.size() > 5 ? x[5] : Value()).y};
+    });
+  };
+  const Dim time = Dim::symbol("time");
+  const TensorType c{DType::f32, {1, time, 2, 3}}, x{DType::f32, {1, time, 4, 5}},
+      gate{DType::f32, {1, time, 4}}, three{DType::f32, {1, time, 3, 5}}, gate3{DType::f32, {1, time, 3}};
+  infer({c, c, x, gate, gate});
+  expect_error([&] { infer({c, x, x, gate, gate}); }, {"mamba2: b is", "expected"});
+  expect_error([&] { infer({c, c, x, gate, x}); }, {"mamba2: step is"});
+  expect_error([&] { infer({c, c, x, gate, gate, c}); }, {"mamba2: the state is"});
+  expect_error([&] { infer({c, c, three, gate3, gate3}); }, {"3 heads", "multiple of the 2 groups"});
+  expect_error([&] { infer({gate, gate, x, gate, gate}); }, {"c and x must be f32 or f64"});
 }
 
 }  // namespace

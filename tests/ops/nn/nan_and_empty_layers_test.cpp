@@ -11,6 +11,7 @@
 #include "schema/ops/nn/gated_delta.h"
 #include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/loss.h"
+#include "schema/ops/nn/mamba2.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/nn/pooling.h"
@@ -153,6 +154,16 @@ const Row kLayers[] = {
      gradient_of([](const Inputs& x) { return recurrent_of(x)[0]; }),
      {"nn"},
      kRecurrenceOfNothing},
+    {"mamba2",
+     delta_inputs(),
+     [](const Inputs& x) { return Outputs{mamba2(x[0], x[1], x[2], x[3], x[4]).y}; },
+     {"nn.."},
+     kDeltaOfNothing},
+    {"mamba2_grad",
+     delta_inputs(),
+     gradient_of([](const Inputs& x) { return mamba2(x[0], x[1], x[2], x[3], x[4]).y; }),
+     {"nn.."},
+     kDeltaOfNothing},
     {"grouped_matmul",
      {x23(), some_numbers({2, 2, 3}), at({0, 1, 2})},
      [](const Inputs& x) { return Outputs{grouped_matmul(x[0], x[1], x[2])}; },

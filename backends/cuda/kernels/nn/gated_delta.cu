@@ -1,4 +1,5 @@
-// gated_delta and its gradient. Columns of a state do not depend on each other: in the forward kernel a warp keeps some of them in
+// gated_delta, mamba2 and their gradients. The two ops differ in one thing: gated_delta subtracts from v what the state already has for
+// k (`kCorrects`). The names here are those of gated_delta; in mamba2, q is c, k is b, v is x and beta is the step. Columns of a state do not depend on each other: in the forward kernel a warp keeps some of them in
 // registers for all tokens. The gradient is computed as on the CPU, a block per head, with the states in scratch memory.
 #include "schema/ops/nn/gated_delta.h"
 
@@ -17,11 +18,14 @@ constexpr int64_t kMaxKeys = 256;
 // Operands and results of a node. `heads` counts those of all batch entries; the sizes are those of DeltaShape.
 template <class T>
 struct Delta {
-  int64_t time, heads_of_entry, heads, keys, values;
+  int64_t time, heads_of_entry, heads, keys, values, groups;
   const T *q, *k, *v, *decay, *beta, *state;
 
   __device__ int64_t token(int64_t head, int64_t t) const {
     return (head / heads_of_entry * time + t) * heads_of_entry + head % heads_of_entry;
+  }
+  __device__ int64_t key_token(int64_t head, int64_t t) const {
+    return (head / heads_of_entry * time + t) * groups + head % heads_of_entry * groups / heads_of_entry;
   }
 };
 
@@ -33,6 +37,7 @@ Delta<T> delta_of(const KernelContext& c) {
           s.batch * s.heads,
           s.keys,
           s.values,
+          s.groups,
           c.input(0).as<const T>(),
           c.input(1).as<const T>(),
           c.input(2).as<const T>(),
@@ -73,7 +78,7 @@ __device__ int64_t last_token(const Delta<T>& d, int64_t head) {
   return t;
 }
 
-template <class T, int kRows>
+template <bool kCorrects, class T, int kRows>
 __global__ void __launch_bounds__(kWarps* kLanes) forward(Delta<T> d, T* y, T* before, T* after) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes;
   const int64_t across = (d.values + kWarps * kColumns - 1) / (kWarps * kColumns);
@@ -85,14 +90,14 @@ __global__ void __launch_bounds__(kWarps* kLanes) forward(Delta<T> d, T* y, T* b
   if (last < 0) s.store(d, head, column, before);
   for (int64_t t = 0; t < d.time; ++t) {
     if (t == last) s.store(d, head, column, before);
-    const int64_t token = d.token(head, t);
+    const int64_t token = d.token(head, t), key = d.key_token(head, t);
     const T decay = d.decay[token], beta = d.beta[token];
     T k[kRows], q[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int64_t row = lane + r * kLanes;
-      k[r] = row < d.keys ? d.k[token * d.keys + row] : T(0);
-      q[r] = row < d.keys ? d.q[token * d.keys + row] : T(0);
+      k[r] = row < d.keys ? d.k[key * d.keys + row] : T(0);
+      q[r] = row < d.keys ? d.q[key * d.keys + row] : T(0);
     }
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
@@ -100,10 +105,11 @@ __global__ void __launch_bounds__(kWarps* kLanes) forward(Delta<T> d, T* y, T* b
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         s.at[c][r] = decay == 0 ? T(0) : decay * s.at[c][r];
-        seen += k[r] * s.at[c][r];
+        if (kCorrects) seen += k[r] * s.at[c][r];
       }
       const bool is_there = column + c < d.values;
-      const T u = beta * ((is_there ? d.v[token * d.values + column + c] : T(0)) - warp_sum(seen));
+      if (kCorrects) seen = warp_sum(seen);
+      const T u = beta * ((is_there ? d.v[token * d.values + column + c] : T(0)) - seen);
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         s.at[c][r] += k[r] * u;
@@ -126,7 +132,7 @@ struct Gradients {
 };
 
 // One head's gradient; a block calls every function.
-template <class T>
+template <bool kCorrects, class T>
 struct Backward {
   const Delta<T>& d;
   const Gradients<T>& g;
@@ -157,10 +163,11 @@ struct Backward {
     const int64_t token = d.token(head, t);
     const T decay = d.decay[token];
     each(size, [&](int64_t i) { to[i] = decay == 0 ? T(0) : decay * from[i]; });
+    const T* k = d.k + d.key_token(head, t) * d.keys;
     each(d.values, [&](int64_t j) {
-      u[j] = d.beta[token] * (d.v[token * d.values + j] - times_column(d.k + token * d.keys, to, j));
+      u[j] = d.beta[token] * (d.v[token * d.values + j] - (kCorrects ? times_column(k, to, j) : T(0)));
     });
-    each(size, [&](int64_t i) { to[i] += d.k[token * d.keys + i / d.values] * u[i % d.values]; });
+    each(size, [&](int64_t i) { to[i] += k[i / d.values] * u[i % d.values]; });
   }
 
   __device__ void run() {
@@ -192,18 +199,19 @@ struct Backward {
   __device__ void retreat(int64_t t, const T* before, const T* after) {
     const int64_t token = d.token(head, t), keys = token * d.keys, values = token * d.values;
     const T decay = d.decay[token], beta = d.beta[token];
+    const T *q = d.q + d.key_token(head, t) * d.keys, *k = d.k + d.key_token(head, t) * d.keys;
     each_row([&](int64_t i, int64_t lane) {
       T sum = 0;
       for (int64_t j = lane; j < d.values; j += kLanes) {
         sum += after[i * d.values + j] * g.dy[values + j];
-        gradient[i * d.values + j] += d.q[keys + i] * g.dy[values + j];
+        gradient[i * d.values + j] += q[i] * g.dy[values + j];
       }
       sum = warp_sum(sum);
       if (lane == 0) g.q[keys + i] = sum;
     });
     each(d.values, [&](int64_t j) {
-      const T seen = decay == 0 ? T(0) : decay * times_column(d.k + keys, before, j);
-      du[j] = times_column(d.k + keys, gradient, j);
+      const T seen = !kCorrects || decay == 0 ? T(0) : decay * times_column(k, before, j);
+      du[j] = times_column(k, gradient, j);
       u[j] = d.v[values + j] - seen;
       g.v[values + j] = beta * du[j];
     });
@@ -217,19 +225,18 @@ struct Backward {
       T sum = 0;
       for (int64_t j = lane; j < d.values; j += kLanes) {
         const T kept = decay == 0 ? T(0) : decay * before[i * d.values + j];
-        sum += gradient[i * d.values + j] * beta * u[j] - kept * g.v[values + j];
+        sum += gradient[i * d.values + j] * beta * u[j] - (kCorrects ? kept * g.v[values + j] : T(0));
       }
       sum = warp_sum(sum);
       if (lane == 0) g.k[keys + i] = sum;
     });
-    finish_state(token, before);
+    finish_state(token, k, before);
   }
 
   // Takes the gradient of the state through the token, and sums that of the decay, row by row in one warp.
-  __device__ void finish_state(int64_t token, const T* before) {
-    each(size, [&](int64_t i) {
-      gradient[i] -= d.k[token * d.keys + i / d.values] * g.v[token * d.values + i % d.values];
-    });
+  __device__ void finish_state(int64_t token, const T* k, const T* before) {
+    if (kCorrects)
+      each(size, [&](int64_t i) { gradient[i] -= k[i / d.values] * g.v[token * d.values + i % d.values]; });
     if (threadIdx.x < kLanes) {
       T sum = 0;
       for (int64_t i = threadIdx.x; i < size; i += kLanes) sum += gradient[i] * before[i];
@@ -241,37 +248,72 @@ struct Backward {
   }
 };
 
-template <class T>
+template <bool kCorrects, class T>
 __global__ void __launch_bounds__(kBlock) backward(Delta<T> d, Gradients<T> g) {
-  Backward<T>(d, g, blockIdx.x).run();
+  Backward<kCorrects, T>(d, g, blockIdx.x).run();
 }
 
+// Adds up the vectors of a group's heads.
 template <class T>
+struct SumOfHeads {
+  const T* of_heads;
+  T* of_groups;
+  int64_t each, keys;
+
+  __device__ void operator()(int64_t i) const {
+    const T* first = of_heads + i / keys * each * keys + i % keys;
+    T sum = 0;
+    for (int64_t head = 0; head < each; ++head) sum += first[head * keys];
+    of_groups[i] = sum;
+  }
+};
+
+template <bool kCorrects, class T>
 void start_forward(const KernelContext& c) {
   const Delta<T> d = delta_of<T>(c);
-  const auto kernel = d.keys <= 32    ? forward<T, 1>
-                      : d.keys <= 64  ? forward<T, 2>
-                      : d.keys <= 128 ? forward<T, 4>
-                                      : forward<T, 8>;
+  const auto kernel = d.keys <= 32    ? forward<kCorrects, T, 1>
+                      : d.keys <= 64  ? forward<kCorrects, T, 2>
+                      : d.keys <= 128 ? forward<kCorrects, T, 4>
+                                      : forward<kCorrects, T, 8>;
   start(c, kernel, d.heads * blocks_for(d.values, kWarps * kColumns), kWarps * kLanes, 0, d,
         c.output(0).as<T>(), c.output(1).as<T>(), c.output(2).as<T>());
 }
 
-template <class T>
+template <bool kCorrects, class T>
 void start_backward(const KernelContext& c) {
   const DeltaShape s = DeltaShape::of(c.input(0), c.input(2));
-  const Gradients<T> g{
-      c.input(6).as<const T>(), c.output(0).as<T>(), c.output(1).as<T>(), c.output(2).as<T>(),
-      c.output(3).as<T>(),      c.output(4).as<T>(), c.output(5).as<T>(), reinterpret_cast<T*>(c.scratch),
-      s.gradient_scratch(),     s.chunk(),           s.chunks()};
-  start(c, backward<T>, s.batch * s.heads, kBlock, 0, delta_of<T>(c), g);
+  T* const scratch = reinterpret_cast<T*>(c.scratch);
+  T *dq = c.output(0).as<T>(), *dk = c.output(1).as<T>();
+  const bool are_shared = s.shares_of_heads() > 0;
+  if (are_shared) {
+    dq = scratch + s.batch * s.heads * s.gradient_scratch();
+    dk = dq + s.shares_of_heads() / 2;
+  }
+  const Gradients<T> g{c.input(6).as<const T>(),
+                       dq,
+                       dk,
+                       c.output(2).as<T>(),
+                       c.output(3).as<T>(),
+                       c.output(4).as<T>(),
+                       c.output(5).as<T>(),
+                       scratch,
+                       s.gradient_scratch(),
+                       s.chunk(),
+                       s.chunks()};
+  start(c, backward<kCorrects, T>, s.batch * s.heads, kBlock, 0, delta_of<T>(c), g);
+  if (!are_shared) return;
+  const int64_t count = c.output(0).numel(), each = s.heads / std::max<int64_t>(1, s.groups);
+  for_each(c, count, SumOfHeads<T>{dq, c.output(0).as<T>(), each, s.keys});
+  for_each(c, count, SumOfHeads<T>{dk, c.output(1).as<T>(), each, s.keys});
 }
 
+template <bool kCorrects>
 void run(const KernelContext& c) {
-  c.output().dtype == DType::f64 ? start_forward<double>(c) : start_forward<float>(c);
+  c.output().dtype == DType::f64 ? start_forward<kCorrects, double>(c) : start_forward<kCorrects, float>(c);
 }
+template <bool kCorrects>
 void run_gradient(const KernelContext& c) {
-  c.output().dtype == DType::f64 ? start_backward<double>(c) : start_backward<float>(c);
+  c.output().dtype == DType::f64 ? start_backward<kCorrects, double>(c) : start_backward<kCorrects, float>(c);
 }
 
 std::optional<std::string> decline(const KernelQuery& query) {
@@ -282,12 +324,14 @@ std::optional<std::string> decline(const KernelQuery& query) {
 
 int64_t scratch_bytes(const KernelQuery& query) {
   const DeltaShape s = DeltaShape::of(query.inputs[0], query.inputs[2]);
-  return s.batch * s.heads * s.gradient_scratch() * static_cast<int64_t>(size_of(query.inputs[0].dtype));
+  return s.all_gradient_scratch() * static_cast<int64_t>(size_of(query.inputs[0].dtype));
 }
 
 constexpr OpKernel kKernels[] = {
-    {"gated_delta", {.name = "columns", .run = run, .can_run = decline}},
-    {"gated_delta_grad", {.name = "heads", .run = run_gradient, .scratch_bytes = scratch_bytes}}};
+    {"gated_delta", {.name = "columns", .run = run<true>, .can_run = decline}},
+    {"gated_delta_grad", {.name = "heads", .run = run_gradient<true>, .scratch_bytes = scratch_bytes}},
+    {"mamba2", {.name = "columns", .run = run<false>, .can_run = decline}},
+    {"mamba2_grad", {.name = "heads", .run = run_gradient<false>, .scratch_bytes = scratch_bytes}}};
 
 }  // namespace
 
