@@ -28,12 +28,33 @@ Json value_json(const std::string& name, const TensorType& type) {
   return {{"name", name}, {"dtype", name_of(type.dtype)}, {"shape", shape_json(type.shape)}};
 }
 
+// The inputs or the outputs of an entry point.
+struct Side {
+  const char* name;
+  size_t (*count)(const Graph& graph);
+  std::pair<const std::string&, const TensorType&> (*at)(const Graph& graph, size_t index);
+};
+constexpr Side kInputs{"inputs", [](const Graph& g) { return g.inputs().size(); },
+                       [](const Graph& g, size_t i) -> std::pair<const std::string&, const TensorType&> {
+                         const ValueInfo& value = g.value(g.inputs()[i]);
+                         return {value.name, value.type};
+                       }};
+constexpr Side kOutputs{"outputs", [](const Graph& g) { return g.outputs().size(); },
+                        [](const Graph& g, size_t i) -> std::pair<const std::string&, const TensorType&> {
+                          const NamedValue& value = g.outputs()[i];
+                          return {value.name, g.type(value.value)};
+                        }};
+
 Json entry_json(const Graph& graph) {
-  Json inputs = Json::array(), outputs = Json::array();
-  for (const ValueId id : graph.inputs()) inputs.push_back(value_json(graph.value(id).name, graph.type(id)));
-  for (const NamedValue& value : graph.outputs())
-    outputs.push_back(value_json(value.name, graph.type(value.value)));
-  return {{"inputs", inputs}, {"outputs", outputs}};
+  Json json = Json::object();
+  for (const Side& side : {kInputs, kOutputs}) {
+    json[side.name] = Json::array();
+    for (size_t i = 0; i < side.count(graph); ++i) {
+      const auto [name, type] = side.at(graph, i);
+      json[side.name].push_back(value_json(name, type));
+    }
+  }
+  return json;
 }
 
 Json model_json(const Model& model) {
@@ -69,13 +90,32 @@ gn_value_info& info_of(gn_value_info* out) {
   return *out;
 }
 
-void check_index(size_t index, size_t count, const char* what, const char* entry) {
-  if (index >= count)
-    throw BadArgument(fmt::format("index is {}, but entry point '{}' has {} {}", index, entry, count, what));
-}
-
 const Graph& entry_of(const gn_model* model, const char* entry) {
   return required(model, "model").model->entry(text_of(entry, "entry"));
+}
+
+gn_error* count_of(const char* function, const gn_model* model, const char* entry, const Side& side,
+                   size_t* out) {
+  const auto body = [&] {
+    required(out, "out") = 0;
+    *out = side.count(entry_of(model, entry));
+  };
+  return guarded(function, body, entry);
+}
+
+gn_error* describe_one(const char* function, const gn_model* model, const char* entry, const Side& side,
+                       size_t index, gn_value_info* out) {
+  const auto body = [&] {
+    gn_value_info& info = info_of(out);
+    const Graph& graph = entry_of(model, entry);
+    const size_t count = side.count(graph);
+    if (index >= count)
+      throw BadArgument(
+          fmt::format("index is {}, but entry point '{}' has {} {}", index, entry, count, side.name));
+    const auto [name, type] = side.at(graph, index);
+    describe(name, type, info);
+  };
+  return guarded(function, body, entry);
 }
 
 NamedTensors inputs_of(const char* const* names, const gn_tensor* const* tensors, size_t count) {
@@ -154,41 +194,16 @@ const char* gn_model_entry(const gn_model* model, size_t index) {
 }
 
 gn_error* gn_model_input_count(const gn_model* model, const char* entry, size_t* out) {
-  const auto body = [&] {
-    required(out, "out") = 0;
-    *out = entry_of(model, entry).inputs().size();
-  };
-  return guarded("gn_model_input_count", body, entry);
+  return count_of("gn_model_input_count", model, entry, kInputs, out);
 }
-
 gn_error* gn_model_output_count(const gn_model* model, const char* entry, size_t* out) {
-  const auto body = [&] {
-    required(out, "out") = 0;
-    *out = entry_of(model, entry).outputs().size();
-  };
-  return guarded("gn_model_output_count", body, entry);
+  return count_of("gn_model_output_count", model, entry, kOutputs, out);
 }
-
 gn_error* gn_model_input(const gn_model* model, const char* entry, size_t index, gn_value_info* out) {
-  const auto body = [&] {
-    gn_value_info& info = info_of(out);
-    const Graph& graph = entry_of(model, entry);
-    check_index(index, graph.inputs().size(), "inputs", entry);
-    const ValueInfo& value = graph.value(graph.inputs()[index]);
-    describe(value.name, value.type, info);
-  };
-  return guarded("gn_model_input", body, entry);
+  return describe_one("gn_model_input", model, entry, kInputs, index, out);
 }
-
 gn_error* gn_model_output(const gn_model* model, const char* entry, size_t index, gn_value_info* out) {
-  const auto body = [&] {
-    gn_value_info& info = info_of(out);
-    const Graph& graph = entry_of(model, entry);
-    check_index(index, graph.outputs().size(), "outputs", entry);
-    const NamedValue& value = graph.outputs()[index];
-    describe(value.name, graph.type(value.value), info);
-  };
-  return guarded("gn_model_output", body, entry);
+  return describe_one("gn_model_output", model, entry, kOutputs, index, out);
 }
 
 gn_error* gn_model_add_training(gn_model* model, const char* optimizer) {

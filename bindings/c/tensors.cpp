@@ -2,11 +2,13 @@
 #include <algorithm>
 
 #include "bindings/c/handles.h"
+#include "executor/runtime/device.h"
 
 namespace genesis::c {
 namespace {
 
-constexpr int32_t kDlHost = 1, kDlPinned = 3;  // device types
+// Device types. Memory that CUDA manages can be read by the host, as pinned memory can.
+constexpr int32_t kDlHost = 1, kDlCuda = 2, kDlPinned = 3, kDlManaged = 13;
 constexpr uint64_t kReadOnly = 1;
 constexpr int64_t kNothing[1] = {0};  // the address of tensors without elements
 
@@ -72,17 +74,32 @@ Tensor gathered(const TensorType& type, const gn_dl_tensor& from, const std::byt
   return result;
 }
 
+// Copies a tensor from the memory of a GPU. Throws Error if this build or this machine has no such GPU.
+Tensor downloaded(const TensorType& type, const gn_dl_tensor& from, const std::byte* data) {
+  if (!is_dense(from))
+    fail("a DLPack tensor on a GPU is not dense: make it so first (x.contiguous() in torch)");
+  return with_context(
+      [&] {
+        const std::shared_ptr<Device> device = open_device(fmt::format("cuda:{}", from.device_id), 0);
+        return read_tensor(*device, type, data);
+      },
+      [&] { return fmt::format("while copying a DLPack tensor from the memory of GPU {}", from.device_id); });
+}
+
 // `owner` deletes the foreign tensor.
 Tensor taken(const gn_dl_tensor& from, std::shared_ptr<const void> owner) {
-  if (from.device_type != kDlHost && from.device_type != kDlPinned)
+  const int32_t device = from.device_type;
+  if (device != kDlHost && device != kDlCuda && device != kDlPinned && device != kDlManaged)
     fail(
-        "a DLPack tensor is on a device of type {}, expected host memory: copy it to the host first (x.cpu() "
-        "in torch)",
-        from.device_type);
+        "a DLPack tensor is on a device of type {}, expected host memory or a GPU's of CUDA: copy it to the "
+        "host "
+        "first (x.cpu() in torch)",
+        device);
   const TensorType type = checked_type(dtype_of_dl(from), from.ndim, from.shape);
   const std::byte* data = address(type, from.data);
   if (type.numel() == 0) return Tensor(type, nullptr, data);
   data += from.byte_offset;
+  if (device == kDlCuda) return downloaded(type, from, data);
   const bool is_aligned = reinterpret_cast<uintptr_t>(data) % size_of(type.dtype) == 0;
   if (!is_dense(from)) return gathered(type, from, data);
   return is_aligned ? Tensor(type, std::move(owner), data) : Tensor::copy_of(type, data);

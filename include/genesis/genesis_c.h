@@ -92,7 +92,7 @@ void gn_tensor_free(gn_tensor* tensor);
 // DLManagedTensor of dlpack.h, to which a pointer may be cast.
 typedef struct gn_dl_tensor {
   void* data;
-  int32_t device_type, device_id;  // 1: CPU
+  int32_t device_type, device_id;  // 1: CPU, 2: CUDA, 3: the host's for CUDA, 13: managed by CUDA
   int32_t ndim;
   uint8_t type_code, type_bits;  // 0: integer, 1: unsigned, 2: real, 4: bfloat16, 6: bool
   uint16_t type_lanes;
@@ -113,7 +113,8 @@ typedef struct gn_dl_legacy {
   void (*deleter)(struct gn_dl_legacy* self);
 } gn_dl_legacy;
 // Make a tensor of a foreign one and take it over: it is deleted with the last user of its bytes, or at once if there was an
-// error. Dense tensors are not copied, others are. The tensor must be in host memory.
+// error. Dense tensors in memory that the host reads (types 1, 3 and 13) are not copied, others are. One in the memory of a GPU (type 2)
+// must be dense, and what writes it must have ended: it is copied to the host.
 gn_error* gn_tensor_from_dlpack(gn_dl_managed* managed, gn_tensor** out);
 gn_error* gn_tensor_from_dlpack_legacy(gn_dl_legacy* managed, gn_tensor** out);
 // Gives a tensor away; the receiver calls managed->deleter. Results of runs may be written, other tensors are marked read-only.
@@ -278,6 +279,18 @@ gn_error* gn_embedder_open(const char* path, const gn_session_options* options, 
 gn_error* gn_embedder_encode(gn_embedder* embedder, const char* const* texts, size_t count,
                              const char* prompt, gn_tensor** out);
 void gn_embedder_free(gn_embedder* embedder);
+
+// Tokenizers, for a program that trains on tokens of its own. The path is that of a tokenizer.json, of a folder with one, or of a model
+// that brings one.
+typedef struct gn_tokenizer gn_tokenizer;
+gn_error* gn_tokenizer_open(const char* path, gn_tokenizer** out);
+// Returns the tokens of a text, i64[n]. `special` is 1 for the tokens that the tokenizer puts around every text, else 0.
+gn_error* gn_tokenizer_encode(const gn_tokenizer* tokenizer, const char* text, int32_t special,
+                              gn_tensor** out);
+// Returns the text of tokens, without special tokens.
+gn_error* gn_tokenizer_decode(const gn_tokenizer* tokenizer, const gn_tensor* tokens, char** out);
+int64_t gn_tokenizer_size(const gn_tokenizer* tokenizer);  // number of token ids; -1 for null
+void gn_tokenizer_free(gn_tokenizer* tokenizer);
 
 // --- Training jobs ---
 

@@ -12,10 +12,8 @@
 #include <set>
 #include <sstream>
 
-#include "models/tokenizer/model_files.h"
-#include "models/zoo.h"
 #include "schema/file/writer.h"
-#include "tests/schema/file_models.h"
+#include "tests/models/tiny_chat_model.h"
 #include "tests/tools/process.h"
 
 namespace genesis {
@@ -24,23 +22,9 @@ namespace {
 using namespace testing;
 namespace fs = std::filesystem;
 
-constexpr const char* kTemplate =
-    R"({"chat_template": "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"})";
-
 // Saves a small language model with a tokenizer and a chat template.
 std::string language_model(const TemporaryFolder& folder) {
-  fs::create_directory(folder / "brought");
-  fs::copy(GENESIS_SOURCE_ROOT "/tests/models/tokenizer/qwen.json", folder / "brought/tokenizer.json");
-  std::ofstream(folder / "brought/tokenizer_config.json") << kTemplate;
-  auto model = models::make_model("qwen2", {{"vocab_size", "909"},
-                                            {"hidden_size", "16"},
-                                            {"intermediate_size", "32"},
-                                            {"num_hidden_layers", "2"},
-                                            {"num_attention_heads", "2"},
-                                            {"num_key_value_heads", "1"},
-                                            {"max_position_embeddings", "256"}});
-  text::attach_tokenizer_files(*model, folder / "brought");
-  save_model(*model, folder / "lm.genesis");
+  save_model(*tiny_chat_model(), folder / "lm.genesis");
   return (folder / "lm.genesis").string();
 }
 
@@ -127,10 +111,22 @@ TEST_F(Doubling, PassesTensorsByDlpackWithoutACopy) {
   EXPECT_EQ(static_cast<const float*>(gn_tensor_data(back))[1], 3);
   gn_tensor_free(back);
   std::string text;
-  columns.dl_tensor.device_type = 2;
+  // Memory of a GPU is copied; here it is refused, because no machine has that many GPUs.
+  for (const auto& [device, said] : {std::pair{10, "expected host memory or a GPU's"}, {2, "is not dense"}}) {
+    columns.dl_tensor.device_type = device;
+    EXPECT_EQ(code_of(gn_tensor_from_dlpack_legacy(&columns, &back), &text), GN_ERROR);
+    EXPECT_NE(text.find(said), std::string::npos) << text;
+  }
+  columns.dl_tensor.strides = nullptr;
+  columns.dl_tensor.device_id = 99;
   EXPECT_EQ(code_of(gn_tensor_from_dlpack_legacy(&columns, &back), &text), GN_ERROR);
-  EXPECT_NE(text.find("expected host memory"), std::string::npos) << text;
-  EXPECT_EQ(deleted, 2);
+  EXPECT_NE(text.find("from the memory of GPU 99"), std::string::npos) << text;
+  EXPECT_EQ(deleted, 4);
+  columns.dl_tensor.device_type = 13;
+  expect_ok(gn_tensor_from_dlpack_legacy(&columns, &back));
+  EXPECT_EQ(gn_tensor_data(back), rows);
+  gn_tensor_free(back);
+  EXPECT_EQ(deleted, 5);
 }
 
 TEST_F(Doubling, ErrorsSayWhere) {
@@ -204,6 +200,35 @@ TEST(CInterface, AnEngineWritesManyTexts) {
   gn_tensor_free(prompt);
   gn_lm_free(lm);  // the engine keeps what it needs
   gn_engine_free(engine);
+}
+
+TEST(CInterface, ATokenizerGivesTheTokensOfTheModel) {
+  const TemporaryFolder folder;
+  const std::string path = language_model(folder);
+  gn_lm* lm = nullptr;
+  gn_tokenizer* tokenizer = nullptr;
+  gn_tensor *own = nullptr, *of_model = nullptr;
+  char* text = nullptr;
+  expect_ok(gn_lm_open(path.c_str(), nullptr, &lm));
+  expect_ok(gn_tokenizer_open(path.c_str(), &tokenizer));
+  expect_ok(gn_tokenizer_encode(tokenizer, "In the beginning", 1, &own));
+  expect_ok(gn_lm_encode(lm, "In the beginning", &of_model));
+  expect_ok(gn_tokenizer_decode(tokenizer, own, &text));
+  EXPECT_STREQ(text, "In the beginning");
+  EXPECT_EQ(tokens_of(own), tokens_of(of_model));
+  EXPECT_EQ(gn_tokenizer_size(tokenizer), 909);
+  EXPECT_EQ(gn_tokenizer_size(nullptr), -1);
+  std::string said;
+  EXPECT_EQ(code_of(gn_tokenizer_encode(tokenizer, "a", 2, &own), &said), GN_BAD_ARGUMENT);
+  EXPECT_EQ(code_of(gn_tokenizer_encode(tokenizer, nullptr, 0, &own), &said), GN_BAD_ARGUMENT);
+  EXPECT_EQ(code_of(gn_tokenizer_decode(nullptr, own, &text), &said), GN_BAD_ARGUMENT);
+  gn_tokenizer* other = tokenizer;
+  EXPECT_EQ(code_of(gn_tokenizer_open("/nowhere", &other), &said), GN_ERROR);
+  EXPECT_EQ(other, nullptr) << "a failure sets the output to null";
+  EXPECT_NE(said.find("special is 2, expected 0 or 1"), std::string::npos) << said;
+  gn_text_free(text);
+  gn_tokenizer_free(tokenizer);
+  gn_lm_free(lm);
 }
 
 // Draws arguments, some of which are wrong.
@@ -423,6 +448,29 @@ TEST(CInterface, ExportsWhatTheHeaderDeclares) {
 }
 
 Process in_shell(const std::string& command) { return run_process({"sh", "-c", command}); }
+
+// packaging/abi.txt lists what the header had: nothing of it may change, and only structs that begin with their size may grow.
+TEST(CInterface, NothingOfTheHeaderChanges) {
+  const TemporaryFolder folder;
+  const fs::path root = GENESIS_SOURCE_ROOT;
+  const std::string check = (root / "packaging/abi.py").string() + " check ";
+  const Process same = in_shell(check);
+  EXPECT_EQ(same.code, 0) << same.err;
+  const std::string header = text_of(root / "include/genesis/genesis_c.h");
+  const std::tuple<const char*, const char*, const char*> changes[] = {
+      {"gn_version\\(void\\)", "gn_versions(void)", "gn_version is gone"},
+      {"GN_I64 = 8", "GN_I64 = 11", "GN_I64 was"},
+      {"int64_t context;", "int32_t context;", "gn_lm_options was"},
+      {"uint16_t type_lanes;", "uint16_t type_lanes, more;", "gn_dl_tensor was"},
+      {"int32_t gn_tensor_rank\\(const ", "int32_t gn_tensor_rank(", "gn_tensor_rank was"},
+      {"const char\\* draft; ", "const char* draft; int32_t more; ", "abi.txt lacks what is new"}};
+  for (const auto& [before, after, said] : changes) {
+    std::ofstream(folder / "h.h") << std::regex_replace(header, std::regex(before), after);
+    const Process changed = in_shell(check + (folder / "h.h").string());
+    EXPECT_EQ(changed.code, 1) << before;
+    EXPECT_NE(changed.err.find(said), std::string::npos) << changed.err;
+  }
+}
 
 TEST(CInterface, TheProgramInCRuns) {
   const TemporaryFolder folder;

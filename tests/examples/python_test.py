@@ -48,6 +48,24 @@ class Sessions(unittest.TestCase):
         self.assertIs(numpy.shares_memory(y.numpy(), y.numpy()), True)
         numpy.testing.assert_array_equal(session.run(x=numpy.arange(6, dtype='float32').reshape(2, 3).T)['y'].numpy()[:, 1], [6, 8, 10])
 
+    def test_an_array_on_a_gpu_is_copied_by_its_package(self):
+        class OnGpu:
+            """Stands for an array on a GPU, of a package that copies it to the host if `copies`."""
+            def __init__(self, copies):
+                self.copies = copies
+
+            def __dlpack_device__(self):
+                return 2, 0
+
+            def __dlpack__(self, *, max_version=None, dl_device=None, copy=None):
+                if not self.copies or (dl_device, copy) != ((1, 0), True):
+                    raise BufferError('another device')
+                return genesis.build(forward=lambda g: {'y': g.constant(memoryview(array.array('f', [3, 4])).cast('B').cast('f', [1, 2]))}
+                                     ).session().run()['y'].__dlpack__(max_version=(1, 0))
+        self.assertEqual(doubled().run(x=OnGpu(True))['y'].tolist(), [6, 8])
+        with self.assertRaisesRegex(TypeError, 'in the memory of a GPU'):
+            doubled().run(x=OnGpu(False))
+
     @unittest.skipUnless(has('torch'), 'torch is not installed')
     def test_tensors_of_torch(self):
         import torch
@@ -104,6 +122,12 @@ class Texts(unittest.TestCase):
         self.assertIn('<|im_start|>user', self.lm.render('Hello'))
         self.assertIsInstance(self.lm.chat([{'role': 'user', 'content': 'Hello'}], max_tokens=4), genesis.Reply)
         self.assertEqual(self.lm.decode(self.lm.encode('Hello')), 'Hello')
+
+    def test_a_tokenizer_gives_the_tokens_of_the_model(self):
+        tokenizer = genesis.Tokenizer(LM)
+        tokens = tokenizer.encode('In the')
+        self.assertEqual(tokens.tolist(), self.lm.encode('In the').tolist())
+        self.assertEqual((tokenizer.decode(tokens), len(tokenizer)), ('In the', 909))
 
     def test_a_raised_exception_ends_the_text(self):
         def interrupt(piece):

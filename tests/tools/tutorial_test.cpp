@@ -1,5 +1,5 @@
-// Tests the tutorials: every command runs unchanged except for sizes and steps, in order, starting in an empty
-// folder, and the Chinese pages have the same commands.
+// Tests the tutorials and the page of examples: every command runs unchanged except for sizes and steps, in order, starting in an
+// empty folder, and the Chinese pages have the same commands.
 #include <regex>
 #include <sstream>
 
@@ -31,7 +31,9 @@ class Tutorial : public ToolTest {
     ProcessOptions options;
     options.timeout_seconds = 3 * kHangs;
     options.environment = {"PATH=" GENESIS_BUILD_ROOT "/tools:" + std::string(getenv("PATH")),
-                           "HOME=" + folder().string()};
+                           "HOME=" + folder().string(), "PYTHONDONTWRITEBYTECODE=1",
+                           "PYTHONPATH=" GENESIS_SOURCE_ROOT "/bindings/python",
+                           "GENESIS_LIBRARY=" GENESIS_BUILD_ROOT "/libgenesis.so." GENESIS_VERSION};
     return run_process({"sh", "-c", "cd " + folder().string() + "\n" + line}, options);
   }
   void do_it(const std::string& line) const {
@@ -64,6 +66,13 @@ class Tutorial : public ToolTest {
       {"~/genesis/", GENESIS_SOURCE_ROOT "/"},
       {"shapes/train [0-9]+", "shapes/train 8"},
       {"shapes/val [0-9]+", "shapes/val 3"},
+      {"(^| )examples/", "$1" GENESIS_SOURCE_ROOT "/examples/"},
+      {"py shapes [0-9]+", "py shapes 8"},
+      {"GPL-3 [0-9]+", "GPL-3 6"},
+      {"tuned.genesis [0-9]+", "tuned.genesis 6"},
+      {"jupyter execute", "python3 " GENESIS_SOURCE_ROOT "/tests/tools/run_notebook.py"},
+      {"\\$\\(pkg-config.*\\)", "-I" GENESIS_SOURCE_ROOT "/include -L" GENESIS_BUILD_ROOT
+                                " -Wl,-rpath," GENESIS_BUILD_ROOT " -l:libgenesis.so." GENESIS_VERSION},
       {"--batch 32", "--batch 4"},
       {"intermediate_size=704", "intermediate_size=64"},
       {"--vocab-size 4000", "--vocab-size 400"}};
@@ -87,8 +96,22 @@ TEST_F(Tutorial, FineTuneAnImageModel) {
   run_page("fine-tune-an-image-model.md");
 }
 
+TEST_F(Tutorial, EveryExampleRuns) {
+  if (!images::why_no_pictures().empty()) GTEST_SKIP() << images::why_no_pictures();
+  do_it("yes 'Who carries the boxes? They are carried by Ada and by nobody else.' | head -n 200 > text.txt");
+  do_it("genesis-build tokenizer text.txt --vocab-size 300 --chat -o words");
+  do_it(
+      "genesis-build qwen2 --tokenizer words --set hidden_size=32 --set intermediate_size=64 --set "
+      "num_hidden_layers=2 -o chat.genesis");
+  do_it("genesis-build bert --set hidden_size=64 --set num_hidden_layers=1 --pooling mean -o minilm.genesis");
+  run_page("../examples.md");
+  const Process classes =
+      shell("genesis-run infer image_classifier.genesis --input x=shapes/circle/0001.png | grep -c '%'");
+  EXPECT_EQ(classes.out, "3\n") << "the classifier has the names of its three classes";
+}
+
 TEST_F(Tutorial, TheChinesePagesHaveTheSameCommands) {
-  for (const std::string page : {"from-nothing", "fine-tune-qwen", "fine-tune-an-image-model"})
+  for (const std::string page : {"from-nothing", "fine-tune-qwen", "fine-tune-an-image-model", "../examples"})
     EXPECT_EQ(commands(page + ".md"), commands(page + ".zh.md"));
 }
 

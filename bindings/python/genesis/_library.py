@@ -141,6 +141,11 @@ reply_free = _declare(fast, 'reply_free', c_void_p, result=None)
 embedder_open = _declare(slow, 'embedder_open', c_char_p, c_void_p, _out)
 embedder_encode = _declare(slow, 'embedder_encode', c_void_p, c_void_p, c_size_t, c_char_p, _out)
 embedder_free = _declare(slow, 'embedder_free', c_void_p, result=None)
+tokenizer_open = _declare(slow, 'tokenizer_open', c_char_p, _out)
+tokenizer_encode = _declare(slow, 'tokenizer_encode', c_void_p, c_char_p, c_int32, _out)
+tokenizer_decode = _declare(slow, 'tokenizer_decode', c_void_p, c_void_p, _out)
+tokenizer_size = _declare(fast, 'tokenizer_size', c_void_p, result=c_int64)
+tokenizer_free = _declare(fast, 'tokenizer_free', c_void_p, result=None)
 train = _declare(slow, 'train', c_void_p, c_void_p)
 
 

@@ -147,6 +147,24 @@ def _of_buffer(value):
     return Tensor(handle, memory)
 
 
+_HOST = (1, 3, 13)  # DLPack's numbers of memory that the host reads: its own, pinned, and managed by CUDA
+
+
+def _exported(value, export):
+    """Returns the capsule of an array; of one on a GPU that of a copy on the host, which its package makes in the right order."""
+    find_device = getattr(value, '__dlpack_device__', None)
+    if find_device is not None and find_device()[0] not in _HOST:
+        try:
+            return export(max_version=(1, 0), dl_device=(1, 0), copy=True)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise TypeError('an array is in the memory of a GPU, and its package copies it to the host by its own way only: '
+                            'x.cpu() in torch') from error
+    try:
+        return export(max_version=(1, 0))
+    except TypeError:  # made before DLPack 1.0
+        return export()
+
+
 def as_tensor(value):
     """Returns a tensor over the memory of an array with __dlpack__, or of a number or (with numpy) a list."""
     if type(value) is Tensor:
@@ -162,10 +180,7 @@ def as_tensor(value):
         if isinstance(value, (bytearray, memoryview)) or type(value).__module__ == 'array':
             return _of_buffer(value)
         raise TypeError(f'expected an array with __dlpack__ (numpy, torch, jax), a buffer, a number or a list, got {type(value).__name__}')
-    try:
-        capsule = export(max_version=(1, 0))
-    except TypeError:  # made before DLPack 1.0
-        capsule = export()
+    capsule = _exported(value, export)
     handle = c_void_p()
     if _is_valid(capsule, _NEW):
         pointer = _pointer_of(capsule, _NEW)

@@ -166,6 +166,33 @@ class LM:
         return Tensor(handle)
 
 
+class Tokenizer:
+    """Converts texts to tokens. The path is that of a tokenizer.json, of a folder with one, or of a model that brings one."""
+
+    def __init__(self, path):
+        self._handle = c_void_p()
+        check(lib.tokenizer_open(encoded(path), byref(self._handle)))
+
+    def __del__(self):
+        if lib is not None and getattr(self, '_handle', None):
+            lib.tokenizer_free(self._handle)
+
+    def __len__(self):
+        """The number of token ids."""
+        return lib.tokenizer_size(self._handle)
+
+    def encode(self, text, special=True):
+        """Returns the tokens of a text, as i64[n]. `special`: with those that the tokenizer puts around every text."""
+        handle = c_void_p()
+        check(lib.tokenizer_encode(self._handle, encoded(text), int(special), byref(handle)))
+        return Tensor(handle)
+
+    def decode(self, tokens):
+        text = c_void_p()
+        check(lib.tokenizer_decode(self._handle, as_tensor(tokens), byref(text)))
+        return taken_text(text)
+
+
 def train(model, data, optimizer=None, steps=100, batch=8, sequence=256, seed=0, output=None, checkpoint=None,
           device='cpu', threads=0, on_step=None):
     """Trains as `genesis-run train` does and returns the last step. on_step gets each step, and ends by returning False."""

@@ -2,42 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <thread>
 
 #include "models/serving/tool_calls.h"
-#include "models/tokenizer/model_files.h"
-#include "models/zoo.h"
-#include "schema/file/reader.h"
-#include "schema/file/writer.h"
 #include "tests/models/serving/asked.h"
-#include "tests/schema/file_models.h"
+#include "tests/models/tiny_chat_model.h"
 
 namespace genesis::serving {
 namespace {
 
 using namespace genesis::testing;
-namespace fs = std::filesystem;
-
-constexpr const char* kTemplate =
-    R"({"eos_token": "<|endoftext|>", "chat_template": "{% if tools %}{{ tools[0].function.name }}<tool_call>{% endif %}{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"})";
 
 std::shared_ptr<const Model> tiny_model() {
-  static const std::shared_ptr<const Model> made = [] {
-    const TemporaryFolder folder;
-    fs::copy(GENESIS_SOURCE_ROOT "/tests/models/tokenizer/qwen.json", folder / "tokenizer.json");
-    std::ofstream(folder / "tokenizer_config.json") << kTemplate;
-    auto model = models::make_model("qwen2", {{"vocab_size", "909"},
-                                              {"hidden_size", "16"},
-                                              {"intermediate_size", "32"},
-                                              {"num_hidden_layers", "2"},
-                                              {"num_attention_heads", "2"},
-                                              {"num_key_value_heads", "1"},
-                                              {"initializer_range", "0.3"},
-                                              {"max_position_embeddings", "256"}});
-    text::attach_tokenizer_files(*model, folder / "");
-    return std::shared_ptr<const Model>(std::move(model));
-  }();
+  static const std::shared_ptr<const Model> made = tiny_chat_model();
   return made;
 }
 

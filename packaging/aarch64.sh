@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Compiles the CPU half for 64-bit Arm on an x86-64 machine, and runs its tests in an emulator. Needs root and mmdebstrap.
+#   packaging/aarch64.sh FOLDER [TARGET...] [-- COMMAND...]
+# FOLDER gets a system of Debian 12 with a cross compiler, the libraries of Arm and qemu, about 2 GB, which a later call uses again: it
+# compiles only what has changed. TARGETs are those of ninja (default: the library and tests/test_ops), and COMMAND runs in the build
+# folder, in the emulator (default: tests/test_ops). GENESIS_CPU chooses the emulated processor: "max" (default) has the instructions for
+# 8-bit products (i8mm) and bf16, "cortex-a72" has neither them nor dot products.
+set -euo pipefail
+usage="usage: packaging/aarch64.sh FOLDER [TARGET...] [-- COMMAND...]"
+folder=$(realpath -m "${1:?$usage}")
+shift
+cd "$(dirname "$0")/.."
+version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
+targets=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do targets+=("$1") && shift; done
+[ $# -eq 0 ] || shift
+[ ${#targets[@]} -gt 0 ] || targets=("libgenesis.so.$version" tests/test_ops)
+[ $# -gt 0 ] || set -- tests/test_ops
+command -v mmdebstrap >/dev/null || { echo "aarch64.sh: there is no mmdebstrap: install it" >&2; exit 1; }
+
+libraries=(libflatbuffers-dev libtbb-dev libhwy-dev libfmt-dev libspdlog-dev libpcre2-dev libutf8proc-dev libxxhash-dev zlib1g-dev
+  libboost-dev libjpeg-dev libpng-dev libgtest-dev)
+packages="meson,ninja-build,cmake,pkg-config,g++,g++-aarch64-linux-gnu,qemu-user,flatbuffers-compiler,python3,libcli11-dev,nlohmann-json3-dev"
+if [ ! -d "$folder/usr" ]; then
+  echo "== making a system in $folder" >&2
+  mmdebstrap --quiet --variant=apt --architectures=amd64,arm64 --include="$packages$(printf ',%s:arm64' "${libraries[@]}")" bookworm "$folder"
+fi
+
+cat >"$folder/arm.ini" <<END
+[binaries]
+c = 'aarch64-linux-gnu-gcc'
+cpp = 'aarch64-linux-gnu-g++'
+ar = 'aarch64-linux-gnu-ar'
+strip = 'aarch64-linux-gnu-strip'
+pkgconfig = 'pkg-config'
+cmake = 'cmake'
+exe_wrapper = 'qemu-aarch64'
+[properties]
+pkg_config_libdir = '/usr/lib/aarch64-linux-gnu/pkgconfig:/usr/share/pkgconfig'
+[host_machine]
+system = 'linux'
+cpu_family = 'aarch64'
+cpu = 'aarch64'
+endian = 'little'
+END
+# Files keep their times, so ninja sees what has changed.
+mkdir -p "$folder/src"
+git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- -cf - | tar -C "$folder/src" -xf -
+cat >"$folder/build.sh" <<END
+set -e
+[ -f /build/build.ninja ] || meson setup /build /src --cross-file /arm.ini -Dcuda=disabled -Dmpi=disabled -Dpage=disabled -Dsources_per_unit=12 >/setup.log ||
+  { cat /setup.log >&2; exit 1; }
+ninja -C /build -k 0 -j ${JOBS:-$(nproc)} ${targets[*]}
+END
+in_system() { unshare --mount --fork bash -c 'mount --bind /proc "$0/proc"; mount --bind /dev "$0/dev"; exec chroot "$0" "$@"' "$folder" "$@"; }
+in_system bash /build.sh
+in_system bash -c 'cd /build; QEMU_CPU=$0 exec qemu-aarch64 "$@"' "${GENESIS_CPU:-max}" "$@"
