@@ -32,8 +32,8 @@ struct Network {
       make;
 };
 
-// Weights that a checkpoint holds as one matrix, whose rows are those of the parts in this order. The texts are ends of names. A
-// single part, of any rank, is a tensor that checkpoints give another name.
+// Weights that a checkpoint holds as one matrix, whose rows are those of the parts in this order; of experts [experts, rows, columns]
+// the matrix of each. The texts are ends of names. A single part, of any rank, is a tensor that checkpoints give another name.
 struct FusedWeights {
   std::string whole;               // ".self_attn.qkv_proj.weight"
   std::vector<std::string> parts;  // ".self_attn.q_proj.weight", ...

@@ -98,4 +98,24 @@ void RecurrentCache::keep(Value before, Value after, const Positions& positions,
   update(states_, stack({where(is_odd, before, after), where(is_odd, after, before)}, 1), goes_on, positions);
 }
 
+LastVectors::LastVectors(const Scope& scope, const CacheSize& size, int64_t count, int64_t features)
+    : count_(count), cache_(scope, size, {count, features}) {}
+
+Value LastVectors::with_last(Value x, const Positions& positions) const {
+  if (!positions.start) return pad(x, {0, count_, 0}, {0, 0, 0});
+  Graph& graph = *x.graph;
+  const Value held = cast(cache_.state(graph, positions), x.dtype());
+  const Value begins = with_axes(eq(positions.start, 0), 3);
+  const Value all = concat({where(begins, scalar_like(held, 0), held), x}, 1);
+  // The last vectors after `read` tokens of x, of which there may be none.
+  const Value read = positions.count ? positions.count : positions.start * 0 + dim_value(graph, x.dim(1));
+  const auto behind = [&](Value tokens) {
+    const Value places = unsqueeze(maximum(tokens, 0), 1) + arange(graph, count_);
+    return gather(all, 1, expand(unsqueeze(places, 2), {x.dim(0), count_, x.dim(2)}));
+  };
+  const DType wide = promote(x.dtype(), DType::f32);
+  cache_.keep(cast(behind(read - 1), wide), cast(behind(read), wide), positions, x.dim(1));
+  return all;
+}
+
 }  // namespace genesis::models

@@ -50,4 +50,17 @@ class RecurrentCache {
   Parameter states_, tokens_;
 };
 
+// Holds the vectors of the last `count` tokens of each row, for convolutions in layers that also have a recurrent state: its memory
+// does not grow with the text. A text can go on from the tokens that RecurrentCache names.
+class LastVectors {
+ public:
+  LastVectors(const Scope& scope, const CacheSize& size, int64_t count, int64_t features);
+  // As VectorCache::with_last().
+  Value with_last(Value x, const Positions& positions) const;
+
+ private:
+  int64_t count_;
+  RecurrentCache cache_;
+};
+
 }  // namespace genesis::models

@@ -34,6 +34,9 @@ Settings small(const std::string& name) {
             {"max_position_embeddings", "16"}};
   if (name == "mlp") return {{"in_features", "6"}, {"hidden_features", "8"}, {"num_classes", "3"}};
   if (name == "gpt2") return {{"n_embd", "16"}, {"n_layer", "1"}, {"n_head", "2"}, {"n_positions", "16"}};
+  if (name == "mamba2")
+    return {{"hidden_size", "16"},  {"num_hidden_layers", "1"}, {"mamba_n_heads", "2"},
+            {"mamba_d_head", "16"}, {"mamba_d_state", "8"},     {"max_position_embeddings", "16"}};
   Settings settings = {{"hidden_size", "16"},        {"intermediate_size", "24"},
                        {"num_hidden_layers", "1"},   {"num_attention_heads", "4"},
                        {"num_key_value_heads", "2"}, {"max_position_embeddings", "16"}};

@@ -8,6 +8,7 @@
 #include "models/families/decoder/attention.h"
 #include "models/families/decoder/gated_delta_net.h"
 #include "models/families/decoder/latent_attention.h"
+#include "models/families/decoder/mamba_mixer.h"
 #include "models/families/decoder/mixture.h"
 #include "models/families/decoder/mlp.h"
 #include "models/families/decoder/norm.h"
@@ -18,28 +19,51 @@ namespace {
 
 // The switches of these files have a case for each value, so that the compiler names those that a new value lacks.
 
+Value scaled(Value x, double factor) { return factor == 1 ? x : x * factor; }
+
 using MixerLayer = std::function<Value(Value x, const Positions& positions, Value frequencies)>;
 
+// The sum of attention and Mamba2, which read the same.
+MixerLayer attention_beside_mamba(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
+                                  const NetworkDesign& network, const init::Init& init) {
+  return [attention = SelfAttention(s / "self_attn", c, design, network, init),
+          mamba = MambaMixer(s / "mamba", c, design.mamba, init), in = design.attention_in_scale,
+          out = design.attention_out_scale](Value x, const Positions& positions, Value frequencies) {
+    const Value attended = scaled(attention(scaled(x, in), positions, frequencies), out);
+    return mamba(x, positions, frequencies) + attended;
+  };
+}
+
+// Returns an empty function for a layer without a mixer.
 MixerLayer make_mixer(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
                       const NetworkDesign& network, const init::Init& init) {
+  const auto scope = [&](const char* name) { return s / (design.mixer_module ? design.mixer_module : name); };
   switch (design.mixer) {
+    case MixerKind::kNone:
+      return {};
     case MixerKind::kLatentAttention:
-      return LatentAttention(s / "self_attn", c, design, init);
+      return LatentAttention(scope("self_attn"), c, design, init);
     case MixerKind::kShortConvolution:
-      return ShortConvolution(s / "conv", c, design.convolution, init);
+      return ShortConvolution(scope("conv"), c, design.convolution, init);
     case MixerKind::kGatedDelta:
-      return GatedDeltaNet(s / "linear_attn", c, design.delta, init);
+      return GatedDeltaNet(scope("linear_attn"), c, design.delta, init);
+    case MixerKind::kMamba2:
+      return MambaMixer(scope("mamba"), c, design.mamba, init);
+    case MixerKind::kAttentionBesideMamba2:
+      return attention_beside_mamba(s, c, design, network, init);
     case MixerKind::kAttention:
       break;
   }
-  return SelfAttention(s / "self_attn", c, design, network, init);
+  return SelfAttention(scope("self_attn"), c, design, network, init);
 }
 
-nn::Layer make_feed_forward(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
-                            const init::Init& init, const RoutingLog& log) {
+// Returns nothing for a layer without an MLP.
+std::optional<nn::Layer> make_feed_forward(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
+                                           const init::Init& init, const RoutingLog& log) {
   if (design.experts.count > 0)
     return Mixture(s / design.experts.module, c.hidden_size, design.experts, init, log);
-  return make_mlp(s / "mlp", c.hidden_size, c.intermediate_size, design, init);
+  if (design.mlp == MlpKind::kNone) return {};
+  return make_mlp(s / design.mlp_module, c.hidden_size, c.intermediate_size, design, init);
 }
 
 class DecoderLayer : public nn::Module<DecoderLayer> {
@@ -58,10 +82,10 @@ class DecoderLayer : public nn::Module<DecoderLayer> {
 
   Value forward(Value x, const Positions& positions, Value frequencies) const {
     const Value seen = normed(before_mixer_, x);
-    const Value mixed = scaled(normed(after_mixer_, mixer_(seen, positions, frequencies)));
-    x = x + mixed;
-    const Value thought = mlp_(is_parallel_ ? seen : normed(before_mlp_, x));
-    return x + scaled(normed(after_mlp_, thought));
+    if (mixer_) x = x + scaled(normed(after_mixer_, mixer_(seen, positions, frequencies)), residual_scale_);
+    if (!mlp_) return x;
+    const Value thought = (*mlp_)(is_parallel_ ? seen : normed(before_mlp_, x));
+    return x + scaled(normed(after_mlp_, thought), residual_scale_);
   }
 
  private:
@@ -72,14 +96,13 @@ class DecoderLayer : public nn::Module<DecoderLayer> {
     return make_norm(s / name, c.hidden_size, network.norm, c.rms_norm_eps);
   }
   static Value normed(const Norm& norm, Value x) { return norm ? (*norm)(x) : x; }
-  Value scaled(Value x) const { return residual_scale_ == 1 ? x : x * residual_scale_; }
 
   bool is_parallel_;
   double residual_scale_;
   Norm before_mixer_;
   MixerLayer mixer_;
   Norm after_mixer_, before_mlp_;
-  nn::Layer mlp_;
+  std::optional<nn::Layer> mlp_;
   Norm after_mlp_;
 };
 
@@ -88,12 +111,12 @@ class DecoderNetwork {
   DecoderNetwork(const Scope& s, const DecoderConfig& c, const DesignOfLayer& design_of,
                  const NetworkDesign& network, const init::Init& init)
       : network_(network),
-        embed_tokens_(s / "model" / "embed_tokens", c.vocab_size, c.hidden_size, {.init = init}),
-        layers_(s / "model" / "layers", c.num_hidden_layers,
+        embed_tokens_(s / network.module / network.embedding, c.vocab_size, c.hidden_size, {.init = init}),
+        layers_(s / network.module / "layers", c.num_hidden_layers,
                 [&, layer = int64_t{0}](const Scope& scope) mutable {
                   return DecoderLayer(scope, c, design_of(layer++), network, init, routing_);
                 }),
-        norm_(make_norm(s / "model" / "norm", c.hidden_size, network.norm, c.rms_norm_eps)),
+        norm_(make_norm(s / network.module / network.last_norm, c.hidden_size, network.norm, c.rms_norm_eps)),
         lm_head_(s / "lm_head", c.hidden_size, c.vocab_size,
                  {.bias = false,
                   .weight = c.tie_word_embeddings ? embed_tokens_.weight : Parameter{},
@@ -105,15 +128,12 @@ class DecoderNetwork {
     Graph& graph = *tokens.graph;
     routing_->clear();
     const Value frequencies = frequencies_.in(graph, [&] { return positions.length(graph); });
-    Value x = embed_tokens_(tokens);
-    if (network_.embedding_scale != 1) x = x * network_.embedding_scale;
+    Value x = scaled(embed_tokens_(tokens), network_.embedding_scale);
     for (const DecoderLayer& layer : layers_) x = layer(x, positions, frequencies);
     return norm_(x);
   }
   Value logits(Value hidden, bool wide) const {
-    Value logits = lm_head_(hidden, wide);
-    if (network_.logits_scale != 1) logits = logits * network_.logits_scale;
-    return limited(logits, network_.logits_limit);
+    return limited(scaled(lm_head_(hidden, wide), network_.logits_scale), network_.logits_limit);
   }
   // Returns the losses of the routers of the layers that hidden() ran last; empty if there are none.
   Value extra_loss() const { return router_loss(*routing_); }

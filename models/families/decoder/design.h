@@ -2,6 +2,7 @@
 // tables of the families choose it; attention.cpp, norm.cpp, mlp.cpp and decoder.cpp build it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 
@@ -31,6 +32,9 @@ inline constexpr NormPlaces kNormsAfter = {nullptr, "post_attention_layernorm", 
                                            "post_feedforward_layernorm"};
 inline constexpr NormPlaces kNormsAround = {"input_layernorm", "post_attention_layernorm",
                                             "pre_feedforward_layernorm", "post_feedforward_layernorm"};
+// One norm before the only part of a layer: a mixer, or an MLP.
+inline constexpr NormPlaces kMixerAlone = {.before_mixer = "norm", .before_mlp = nullptr};
+inline constexpr NormPlaces kMlpAlone = {.before_mixer = nullptr, .before_mlp = "norm"};
 inline constexpr NormPlaces kParallel = {
     .before_mixer = "input_layernorm", .before_mlp = nullptr, .parallel = true};
 
@@ -42,13 +46,23 @@ enum class HeadNorms : uint8_t {
   kWhole,       // over the whole projection
 };
 // The part of a layer that exchanges information between tokens.
-enum class MixerKind : uint8_t { kAttention, kLatentAttention, kShortConvolution, kGatedDelta };
+enum class MixerKind : uint8_t {
+  kAttention,
+  kLatentAttention,
+  kShortConvolution,
+  kGatedDelta,
+  kMamba2,
+  kAttentionBesideMamba2,  // the sum of both
+  kNone,                   // the layer is an MLP
+};
 // The rotation of queries and keys, by which they know the positions of their tokens.
 enum class RotationKind : uint8_t { kNone, kRotary };
 enum class MlpKind : uint8_t {
-  kSwiGlu,  // down_proj(silu(gate_proj(x)) * up_proj(x))
-  kGeGlu,   // the same with GELU (tanh)
-  kGelu,    // c_proj(gelu(c_fc(x))), with GELU (tanh)
+  kSwiGlu,       // down_proj(silu(gate_proj(x)) * up_proj(x))
+  kGeGlu,        // the same with GELU (tanh)
+  kGelu,         // c_proj(gelu(c_fc(x))), with GELU (tanh)
+  kSquaredRelu,  // down_proj(relu(up_proj(x))^2)
+  kNone,         // the layer is a mixer
 };
 
 // The sizes of latent attention.
@@ -64,6 +78,8 @@ struct LatentDesign {
 struct ConvolutionDesign {
   int64_t taps = 3;     // tokens that it reads, at least two
   bool biases = false;  // the convolution and both products have them
+  // Its cache has the last taps - 1 tokens of a text, and not all: for layers with a recurrent state, which cannot go back either.
+  bool keeps_last = false;
 };
 
 // The sizes of the gated delta rule. Each key head serves as many value heads, which follow each other.
@@ -73,6 +89,28 @@ struct DeltaDesign {
 
   int64_t keys() const { return key_heads * key_size; }
   int64_t values() const { return value_heads * value_size; }
+};
+
+// The norm of what Mamba2 computes, over each group of features, and the place of the factor silu(z).
+enum class MambaNorm : uint8_t {
+  kOfGated,    // norm(y * silu(z))
+  kGatedNorm,  // norm(y) * silu(z)
+  kNone,       // y * silu(z)
+};
+// The sizes of Mamba2. Each group has a vector B and a vector C for as many heads, which follow each other.
+struct MambaDesign {
+  int64_t heads = 0, head_size = 0, groups = 1, state_size = 0;
+  int64_t taps = 4;  // tokens that the convolution before it reads
+  bool convolution_bias = true;
+  bool biases = false;  // in_proj and out_proj have biases
+  double least_step = 0,
+         greatest_step = 0;  // steps are clamped to this range; a greatest one of 0: there is none
+  MambaNorm norm = MambaNorm::kOfGated;
+  double in_scale = 1, out_scale = 1;                   // factors of what in_proj reads and out_proj gives
+  std::array<double, 5> part_scales = {1, 1, 1, 1, 1};  // factors of z, x, B, C and the steps, behind in_proj
+
+  int64_t features() const { return heads * head_size; }
+  int64_t convolved() const { return features() + 2 * groups * state_size; }
 };
 
 // The numbers by which a token chooses its experts, and the factors of what these compute.
@@ -110,6 +148,11 @@ struct ExpertsDesign {
   const char* module = "mlp";
   const char* router = "gate";
   const char *gate = "gate_proj", *up = "up_proj", *down = "down_proj";  // below `experts`
+  // Experts without a gate, which is null, compute down(relu(up(x))^2), and so does the shared one.
+  bool has_gate() const { return gate != nullptr; }
+  // Above 0: experts read latent_in(x), of so many features, and latent_out multiplies the sum of what they compute.
+  int64_t latent_size = 0;
+  const char *latent_in = "fc1_latent_proj", *latent_out = "fc2_latent_proj";
 };
 
 // The design of one layer. A family fixes it, partly by its settings.
@@ -134,9 +177,15 @@ struct LayerDesign {
   int64_t window = 0;  // number of tokens that attention sees; 0: all
   MlpKind mlp = MlpKind::kSwiGlu;
   bool mlp_biases = false;
+  double mlp_gate_scale = 1, mlp_out_scale = 1;  // factors behind gate_proj and down_proj of kSwiGlu
+  const char* mlp_module = "mlp";
+  const char* mixer_module = nullptr;  // null: "self_attn", "conv", "linear_attn" or "mamba", by the kind
   LatentDesign latent = {};            // sizes for MixerKind::kLatentAttention
   ConvolutionDesign convolution = {};  // for MixerKind::kShortConvolution
   DeltaDesign delta = {};              // for MixerKind::kGatedDelta
+  MambaDesign mamba = {};              // for MixerKind::kMamba2 and kAttentionBesideMamba2
+  double attention_in_scale = 1,
+         attention_out_scale = 1;  // factors of what attention beside Mamba2 reads and gives
   ExpertsDesign experts = {};
   double residual_scale = 1;  // factor of what mixer and MLP add to the stream
 };
@@ -148,6 +197,8 @@ struct NetworkDesign {
   double embedding_scale = 1;      // factor of the embeddings
   double logits_scale = 1;         // factor of the logits
   double logits_limit = 0;         // logits l become limit * tanh(l / limit); 0: no limit
+  // Names of modules: the one around all but the head, and the embedding and the last norm below it.
+  const char *module = "model", *embedding = "embed_tokens", *last_norm = "norm";
 };
 
 // Returns the design of a layer; the settings were checked before.

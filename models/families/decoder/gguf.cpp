@@ -13,7 +13,15 @@ using nlohmann::json;
 
 namespace {
 
+// A list has a number for each layer, which is 0 for layers without attention.
 void read_key_value_heads(SettingsReader& r) {
+  if (const json& heads = r.get("attention.head_count_kv"); heads.is_array()) {
+    json most = 0;
+    for (const json& count : heads)
+      if (count.is_number_integer() && count > most) most = count;
+    if (most == 0) return r.refuse("attention.head_count_kv", "a positive number for some layer");
+    return r.set("num_key_value_heads", most);
+  }
   const bool is_there = r.has("attention.head_count_kv");
   r.copy_size(is_there ? "attention.head_count_kv" : "attention.head_count", "num_key_value_heads");
 }

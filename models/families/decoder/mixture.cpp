@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "models/families/decoder/mlp.h"
 #include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/swiglu.h"
 #include "schema/ops/tensor/sort.h"
@@ -78,20 +79,26 @@ Mixture::Mixture(const Scope& s, int64_t hidden_size, const ExpertsDesign& desig
       router_(s / design.router, hidden_size, design.count, {.bias = design.biases, .init = init}),
       log_(std::move(log)) {
   const Scope experts = s / "experts";
-  const Shape in{design.count, design.intermediate_size, hidden_size},
-      out{design.count, hidden_size, design.intermediate_size};
-  gate_ = (experts / design.gate).parameter("weight", in, init);
+  const int64_t read = design.latent_size > 0 ? design.latent_size : hidden_size;
+  const Shape in{design.count, design.intermediate_size, read},
+      out{design.count, read, design.intermediate_size};
+  if (design.has_gate()) gate_ = (experts / design.gate).parameter("weight", in, init);
   up_ = (experts / design.up).parameter("weight", in, init);
   down_ = (experts / design.down).parameter("weight", out, init);
   if (design.biases) {
     const Shape between{design.count, design.intermediate_size};
-    gate_biases_ = (experts / design.gate).parameter("bias", between, init::zeros());
+    if (design.has_gate()) gate_biases_ = (experts / design.gate).parameter("bias", between, init::zeros());
     up_biases_ = (experts / design.up).parameter("bias", between, init::zeros());
     down_biases_ = (experts / design.down).parameter("bias", {design.count, hidden_size}, init::zeros());
   }
   if (design.choice_bias) choice_bias_ = s.buffer(design.choice_bias, {design.count});
+  if (design.latent_size > 0) {
+    latent_in_ = nn::Linear(s / design.latent_in, hidden_size, read, {.bias = false, .init = init});
+    latent_out_ = nn::Linear(s / design.latent_out, read, hidden_size, {.bias = false, .init = init});
+  }
   if (design.shared_size == 0) return;
-  shared_ = nn::FeedForwardSwiGLU(s / design.shared, hidden_size, design.shared_size, false, init);
+  const LayerDesign like{.mlp = design.has_gate() ? MlpKind::kSwiGlu : MlpKind::kSquaredRelu};
+  shared_ = make_mlp(s / design.shared, hidden_size, design.shared_size, like, init);
   if (design.shared_gate)
     shared_gate_ = nn::Linear(s / design.shared_gate, hidden_size, 1, {.bias = false, .init = init});
 }
@@ -168,13 +175,15 @@ Value Mixture::forward(Value x) const {
   // Rows of different texts are rows [1, hidden] of a batch: their number must not choose the order of sums
   // (product_implementations.h).
   const bool are_alone = x.dim(1) == Dim(1);
-  Value gathered = index_select(reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}), 0, pairs.tokens);
+  const Value read = latent_in_ ? (*latent_in_)(x) : x;
+  Value gathered = index_select(reshape(read, {read.dim(0) * read.dim(1), read.dim(2)}), 0, pairs.tokens);
   if (are_alone) gathered = unsqueeze(gathered, 1);
+  const Value up = multiply(gathered, up_, up_biases_, pairs);
   const Value between =
-      gated(multiply(gathered, gate_, gate_biases_, pairs), multiply(gathered, up_, up_biases_, pairs));
+      design_.has_gate() ? gated(multiply(gathered, gate_, gate_biases_, pairs), up) : square(relu(up));
   const Value results = multiply(between, down_, down_biases_, pairs);
-  const Value sums =
-      weigh(embedding(pairs.places, are_alone ? squeeze(results, 1) : results), choice.factors);
+  Value sums = weigh(embedding(pairs.places, are_alone ? squeeze(results, 1) : results), choice.factors);
+  if (latent_out_) sums = (*latent_out_)(sums);
   if (!shared_) return sums;
   const Value shared = (*shared_)(x);
   return sums + (shared_gate_ ? sigmoid((*shared_gate_)(x)) * shared : shared);

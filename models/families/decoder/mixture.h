@@ -50,7 +50,7 @@ class Mixture : public nn::Module<Mixture> {
   nn::Linear router_;
   Parameter choice_bias_, gate_, up_, down_, gate_biases_, up_biases_, down_biases_;
   std::optional<nn::Layer> shared_;
-  std::optional<nn::Linear> shared_gate_;
+  std::optional<nn::Linear> shared_gate_, latent_in_, latent_out_;
   RoutingLog log_;
 };
 

@@ -139,8 +139,9 @@ ConfigEntries sparse_layers_entries() {
 std::vector<StackedWeights> stacked_experts(const ExpertsDesign& design) {
   std::vector<StackedWeights> all;
   for (const char* name : {design.gate, design.up, design.down})
-    all.push_back({fmt::format(".{}.experts.{}.weight", design.module, name),
-                   fmt::format(".{}.experts.", design.module), fmt::format(".{}.weight", name)});
+    if (name)
+      all.push_back({fmt::format(".{}.experts.{}.weight", design.module, name),
+                     fmt::format(".{}.experts.", design.module), fmt::format(".{}.weight", name)});
   return all;
 }
 
@@ -148,7 +149,7 @@ std::map<std::string, std::string> gguf_experts(const ExpertsDesign& design) {
   const auto below = [&](const char* name) { return fmt::format("{}.{}", design.module, name); };
   const std::string experts = below("experts");
   return {{"ffn_gate_inp", below(design.router)},
-          {"ffn_gate_exps", fmt::format("{}.{}", experts, design.gate)},
+          {"ffn_gate_exps", design.has_gate() ? fmt::format("{}.{}", experts, design.gate) : ""},
           {"ffn_up_exps", fmt::format("{}.{}", experts, design.up)},
           {"ffn_down_exps", fmt::format("{}.{}", experts, design.down)},
           {"ffn_gate_shexp", below(design.shared) + ".gate_proj"},

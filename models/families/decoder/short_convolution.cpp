@@ -4,17 +4,20 @@ namespace genesis::models {
 
 TokenConvolution::TokenConvolution(const Scope& s, const CacheSize& size, int64_t features,
                                    const ConvolutionDesign& design, const init::Init& init)
-    : Module(s),
-      taps_(design.taps),
-      weight_(s.parameter("weight", {features, 1, design.taps}, init)),
-      cache_(s, size, features) {
+    : Module(s), taps_(design.taps), weight_(s.parameter("weight", {features, 1, design.taps}, init)) {
+  if (design.keeps_last)
+    last_inputs_.emplace(s, size, taps_ - 1, features);
+  else
+    all_inputs_.emplace(s, size, features);
   if (design.biases) bias_ = s.parameter("bias", {features}, init::zeros());
 }
 
 // A sum of shifted copies. In rows of several texts, a copy has zeros where its token belongs to the text before.
 Value TokenConvolution::forward(Value u, const Positions& positions) const {
   Graph& graph = *u.graph;
-  const Value last = cache_.with_last(u, taps_ - 1, positions), weight = weight_.in(graph);
+  const Value last =
+      last_inputs_ ? last_inputs_->with_last(u, positions) : all_inputs_->with_last(u, taps_ - 1, positions);
+  const Value weight = weight_.in(graph);
   Value sum;
   for (int64_t back = taps_ - 1; back >= 0; --back) {
     const int64_t tap = taps_ - 1 - back;

@@ -1,6 +1,8 @@
 // Convolutions of each feature over the last few tokens, and the mixer of LFM2's layers without attention.
 #pragma once
 
+#include <optional>
+
 #include "builder/genesis.h"
 #include "models/families/decoder/config.h"
 #include "models/families/decoder/design.h"
@@ -8,7 +10,7 @@
 
 namespace genesis::models {
 
-// A convolution over the last `taps` tokens of each feature, with a cache of its inputs.
+// A convolution over the last `taps` tokens of each feature, with a cache of its inputs: all of them, or the last ones alone.
 class TokenConvolution : public nn::Module<TokenConvolution> {
  public:
   TokenConvolution(const Scope& scope, const CacheSize& size, int64_t features,
@@ -20,7 +22,8 @@ class TokenConvolution : public nn::Module<TokenConvolution> {
   int64_t taps_;
   Parameter weight_,
       bias_;  // [features, 1, taps], as PyTorch has it; the last tap is that of the token itself
-  VectorCache cache_;
+  std::optional<VectorCache> all_inputs_;
+  std::optional<LastVectors> last_inputs_;
 };
 
 // out_proj(c * convolution(b * u)), for b, c, u = in_proj(x).

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -142,9 +143,30 @@ Tensor without_one(const Tensor& weight, DType dtype) {
   return Tensor::of(weight.shape().sizes(), values).to(dtype);
 }
 
+// Returns log(-a) for a, the rates of decay of a state space.
+Tensor logarithms(const Tensor& rates, DType dtype) {
+  std::vector<float> values;
+  for (const double rate : rates.to_doubles()) values.push_back(static_cast<float>(std::log(-rate)));
+  return Tensor::of(rates.shape().sizes(), values).to(dtype);
+}
+
+// Returns true for a weight of Mamba2 or the gated delta rule whose shape in a file has an axis more or less.
+bool has_other_shape(const std::string& name) {
+  return std::ranges::any_of(
+      std::initializer_list<std::string_view>{".A_log", ".D", ".conv1d.weight", ".mamba.norm.weight",
+                                              ".mixer.norm.weight"},
+      [&](std::string_view end) { return name.ends_with(end); });
+}
+
+Tensor with_shape(const Tensor& tensor, const Shape& shape) {
+  return {{tensor.type().dtype, shape}, std::make_shared<const Tensor>(tensor), tensor.data()};
+}
+
 // Returns a tensor of the file as the weight `name` of the zoo.
 Tensor weight_of(const Gguf& file, const GgufTensor& t, const std::string& name, DType dtype,
                  const GgufForm& form) {
+  if (name.ends_with(".A_log"))
+    return logarithms(gguf_tensor(*t.type, t.shape, file.owner, t.bytes, DType::f32), dtype);
   if (!is_from_one(name, form)) return gguf_tensor(*t.type, t.shape, file.owner, t.bytes, dtype);
   return without_one(gguf_tensor(*t.type, t.shape, file.owner, t.bytes, DType::f32), dtype);
 }
@@ -170,7 +192,8 @@ void add_weight(GgufWeights& weights, const Gguf& file, const std::string& name,
   const GgufForm& form = *how.family.gguf;
   const GgufTensor& tensor = file.tensors.at(name);
   const DType dtype = state ? state->type.dtype : DType::f32;
-  const bool may_be_kept = state && state->type.shape == tensor.shape && state->name == known && !is_from_one(known, form);
+  const bool may_be_kept =
+      state && state->type.shape == tensor.shape && state->name == known && !is_from_one(known, form);
   if (may_be_kept && how.quantized == hugging_face::Quantized::kKept)
     if (EncodedValues kept = gguf::kept(tensor, dtype)) {
       if (has_rows_in_pairs(known, form))
@@ -180,7 +203,10 @@ void add_weight(GgufWeights& weights, const Gguf& file, const std::string& name,
       return;
     }
   if (!tensor.type->plain) ++weights.report.widened[tensor.type->name];
-  weights.tensors.emplace(known.empty() ? name : known, weight_of(file, tensor, known, dtype, form));
+  Tensor weight = weight_of(file, tensor, known, dtype, form);
+  if (state && has_other_shape(known) && state->type.shape.numel() == tensor.shape.numel())
+    weight = with_shape(weight, state->type.shape);
+  weights.tensors.emplace(known.empty() ? name : known, std::move(weight));
 }
 
 GgufWeights weights_of(const Gguf& file, const Model& model, const HowToRead& how) {

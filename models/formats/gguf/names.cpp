@@ -24,16 +24,19 @@ bool is_number(const std::string& text) {
 
 }  // namespace
 
+// A tensor of a block may have neither kind: ssm_a, ssm_d.
 std::string name_in_zoo(const std::string& name, const GgufForm& form) {
   const size_t last = name.rfind('.');
   if (last == std::string::npos) return "";
   const std::string layer = name.substr(0, last), kind = name.substr(last);
-  if (kind != ".weight" && kind != ".bias") return "";
-  if (!layer.starts_with("blk.")) return found(form.outside, layer, kind);
-  const size_t dot = layer.find('.', 4);
-  const std::string block = layer.substr(4, dot == std::string::npos ? dot : dot - 4);
+  const bool has_kind = kind == ".weight" || kind == ".bias";
+  if (!name.starts_with("blk.")) return has_kind ? found(form.outside, layer, kind) : "";
+  const size_t dot = name.find('.', 4);
+  const std::string block = name.substr(4, dot == std::string::npos ? dot : dot - 4);
   if (dot == std::string::npos || !is_number(block)) return "";
-  const std::string inside = found(form.inside, layer.substr(dot + 1), kind);
+  const std::string inside = !has_kind     ? found(form.inside, name.substr(dot + 1), "")
+                             : last == dot ? ""
+                                           : found(form.inside, layer.substr(dot + 1), kind);
   return inside.empty() ? "" : form.blocks + block + "." + inside;
 }
 

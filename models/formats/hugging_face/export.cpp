@@ -98,7 +98,8 @@ Weight joined_weight(const Model& model, const PartOfFused& fused, DType dtype) 
   std::vector<const State*> parts;
   for (const std::string& name : fused.parts) {
     parts.push_back(&model.state(model.find_state(name)));
-    rows += parts.back()->type.shape[0].value();
+    const Shape& own = parts.back()->type.shape;
+    rows += own[rows_axis(own)].value();
   }
   const auto value = [parts, dtype] {
     std::vector<Tensor> values;
@@ -106,7 +107,7 @@ Weight joined_weight(const Model& model, const PartOfFused& fused, DType dtype) 
     return joined_rows(values);
   };
   Shape shape = parts.front()->type.shape;
-  shape[0] = rows;
+  shape[rows_axis(shape)] = rows;
   return {fused.whole, {{dtype, shape}, value}};
 }
 

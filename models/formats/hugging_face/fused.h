@@ -19,7 +19,10 @@ void split_fused(const Model& model, const Family& family, NamedTensors& tensors
 // Returns the names of the parts of the matrix `name`, in order; nothing if it is not fused.
 std::vector<std::string> parts_of(const std::vector<FusedWeights>& all, const std::string& name);
 
-// Returns `count` rows of a matrix as a view, from row `first` on.
+// Returns the axis of the rows: 0 of a matrix, 1 of a stack of matrices [matrices, rows, columns].
+int rows_axis(const Shape& shape);
+
+// Returns `count` rows of a matrix as a view, from row `first` on; of each matrix of a stack, as a copy.
 Tensor rows_between(const Tensor& whole, int64_t first, int64_t count);
 
 // A weight of the zoo's model that is part of a fused matrix.
@@ -30,7 +33,7 @@ struct PartOfFused {
 // Returns an empty `whole` if the weight is not part of a fused matrix.
 PartOfFused fused_of(const Family& family, const std::string& name);
 
-// Returns the parts below each other; all have the same dtype and number of columns.
+// Returns the parts below each other, in a stack those of each matrix; all have the same dtype and number of columns.
 Tensor joined_rows(const std::vector<Tensor>& parts);
 
 }  // namespace genesis::models::hugging_face

@@ -34,7 +34,9 @@ def base_settings(w, config, rope):
     w.add_embedding_length(config["hidden_size"])
     w.add_feed_forward_length(config["intermediate_size"])
     w.add_head_count(config["num_attention_heads"])
-    w.add_head_count_kv(config["num_key_value_heads"])
+    kinds = config.get("layer_types") or []
+    w.add_head_count_kv([config["num_key_value_heads"] if kind == "full_attention" else 0 for kind in kinds]
+                        if "linear_attention" in kinds else config["num_key_value_heads"])
     kind = rope.get("rope_type")
     if kind in ("linear", "yarn"):
         w.add_rope_scaling_type(gguf.RopeScalingType(kind))
@@ -170,6 +172,28 @@ def gpt_oss(w, config):
     w.add_expert_feed_forward_length(config["intermediate_size"])
 
 
+def mamba(w, config):
+    w.add_ssm_conv_kernel(config["mamba_d_conv"])
+    w.add_ssm_state_size(config["mamba_d_state"])
+    w.add_ssm_group_count(config["mamba_n_groups"])
+    w.add_ssm_inner_size(config["mamba_n_heads"] * config["mamba_d_head"])
+    w.add_ssm_time_step_rank(config["mamba_n_heads"])
+
+
+def granitemoehybrid(w, config):
+    granite(w, config)
+    mamba(w, config)
+    w.add_rope_scaling_finetuned(config["position_embedding_type"] == "rope")
+    w.add_expert_shared_feed_forward_length(config["shared_intermediate_size"])
+    if config["num_local_experts"]:
+        experts(w, config)
+
+
+def falcon_h1(w, config):
+    w.add_vocab_size(config["vocab_size"])
+    mamba(w, config)
+
+
 PAIRS, FROM_ONE = "rows of q and k in pairs", "norms are 1 + w"
 # By name: the architecture, what is written beside base_settings(), changed values, and settings that differ from the checkpoint's.
 FAMILIES = {
@@ -196,6 +220,9 @@ FAMILIES = {
     "olmoe": (ARCH.OLMOE, experts, None, {}),
     "qwen2_moe": (ARCH.QWEN2MOE, qwen2_moe, None, {"mlp_only_layers": []}),
     "gpt_oss": (ARCH.GPT_OSS, gpt_oss, None, {"swiglu_limit": 7.0}),
+    "granitemoehybrid": (ARCH.GRANITE_HYBRID, granitemoehybrid, PAIRS, {}),
+    "falcon_h1": (ARCH.FALCON_H1, falcon_h1, None, {}),
+    "falcon_h1_normed": (ARCH.FALCON_H1, falcon_h1, None, {"mamba_norm_before_gate": False}),
 }
 
 
@@ -228,17 +255,60 @@ def add_experts(w, name, weight, in_turns):
             w.add_tensor(new, gguf.quantize(data, Type.BF16), raw_dtype=Type.BF16)
 
 
+def scaled(name, weight, config):
+    """Multiplies a weight of Falcon-H1 with the multipliers of what it reads and gives."""
+    if name.endswith("mamba.in_proj.weight"):
+        features, keys = config["mamba_d_ssm"], config["mamba_n_groups"] * config["mamba_d_state"]
+        sizes = torch.tensor([features, features, keys, keys, config["mamba_n_heads"]])
+        parts = torch.repeat_interleave(torch.tensor(config["ssm_multipliers"]), sizes)
+        return weight * config["ssm_in_multiplier"] * parts[:, None]
+    factors = {"down_proj": config["mlp_multipliers"][1], "gate_proj": config["mlp_multipliers"][0],
+               "k_proj": config["key_multiplier"] * config["attention_in_multiplier"], "q_proj": config["attention_in_multiplier"],
+               "v_proj": config["attention_in_multiplier"], "o_proj": config["attention_out_multiplier"],
+               "mamba.out_proj": config["ssm_out_multiplier"], "lm_head": config["lm_head_multiplier"],
+               "embed_tokens": config["embedding_multiplier"]}
+    for part, factor in factors.items():
+        if name.endswith(f"{part}.weight"):
+            return weight * factor
+    return weight
+
+
+def of_mamba(name, weight, config):
+    """Returns the name and the value that the converter gives a tensor of Mamba2."""
+    if name.endswith(".A_log"):
+        return name, -torch.exp(weight)[:, None]
+    if name.endswith(".D"):
+        return name, weight[:, None]
+    if name.endswith("mamba.norm.weight"):
+        return name, weight.reshape(config["mamba_n_groups"], -1)
+    return name.replace(".dt_bias", ".dt_proj.bias"), weight.squeeze(1) if name.endswith("conv1d.weight") else weight
+
+
+def parts_of(name, weight):
+    """Separates the shared MLP of Granite 4; the names are those after conversion."""
+    if "shared_mlp.input_linear" in name:
+        gate, up = weight.chunk(2)
+        block = f"blk.{name.split('.')[2]}.ffn_"
+        return {f"{block}gate_shexp.weight": gate, f"{block}up_shexp.weight": up}
+    return {name.replace("router.weight", "router.layer.weight"): weight}
+
+
 def add_weights(w, model, config, arch, change):
     names = gguf.get_tensor_name_map(arch, config["num_hidden_layers"])
-    for name, tensor in model.state_dict().items():
+    states = dict(pair for name, weight in model.state_dict().items() for pair in parts_of(name, weight).items())
+    for name, tensor in states.items():
         if name == "lm_head.weight" and config["tie_word_embeddings"]:
             continue
+        if ".mamba." in name:
+            name, tensor = of_mamba(name, tensor, config)
+        if arch == ARCH.FALCON_H1:
+            tensor = scaled(name, tensor, config)
         weight = changed(name, tensor, change, config).contiguous().numpy()
         if ".experts." in name:
             add_experts(w, name, weight, arch == ARCH.GPT_OSS)
             continue
-        new = names.get_name(name, (".weight", ".bias")) + (".weight" if name.endswith("sinks") else "")
-        if weight.ndim > 1 and "norm" not in name:
+        new = name if name.startswith("blk.") else names.get_name(name, (".weight", ".bias")) + (".weight" if name.endswith("sinks") else "")
+        if weight.ndim > 1 and "norm" not in name and "ssm_" not in new.replace("ssm_in", "").replace("ssm_out", "") and arch != ARCH.FALCON_H1:
             w.add_tensor(new, gguf.quantize(weight, Type.BF16), raw_dtype=Type.BF16)
         else:
             w.add_tensor(new, weight)

@@ -22,6 +22,7 @@ HERE = Path(__file__).parent
 PROMPT = [5, 1, 36, 0, 7, 60, 22, 9]
 SIZES = dict(vocab_size=61, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=64)
+MAMBA = dict(mamba_n_heads=4, mamba_d_head=8, mamba_n_groups=2, mamba_d_state=6)
 ZOO = {
     "qwen2": SIZES | dict(rope_theta=20000), "qwen3": SIZES | dict(head_dim=8, tie_word_embeddings="false"), "llama": SIZES | dict(rms_norm_eps=1e-5),
     "llama yarn": SIZES | dict(rope_scaling="yarn", rope_factor=4, rope_original_positions=4, rope_attention_factor=1.2, rope_theta=100),
@@ -48,6 +49,12 @@ ZOO = {
     "cohere2": SIZES | dict(sliding_window=3, layer_types="sliding_attention,full_attention"),
     "qwen3_next": SIZES | dict(head_dim=8, partial_rotary_factor=0.5, num_experts=4, moe_intermediate_size=8, shared_expert_intermediate_size=12,
                                layer_types="linear_attention,full_attention"),
+    "bamba": SIZES | MAMBA | dict(layer_types="linear_attention,full_attention"),
+    "granitemoehybrid": SIZES | MAMBA | dict(layer_types="linear_attention,full_attention", num_experts=4, shared_intermediate_size=12, embedding_multiplier=3),
+    "granitemoehybrid dense": SIZES | MAMBA | dict(layer_types="linear_attention,full_attention", num_experts=0, rotates="true"),
+    "falcon_h1": SIZES | MAMBA | dict(mamba_rms_norm="true", key_multiplier=0.5, ssm_multipliers="2,1,1,1,0.5", mlp_multipliers="2,0.5"),
+    "nemotron_h": SIZES | MAMBA | dict(head_dim=8, num_hidden_layers=4, num_experts=4, moe_intermediate_size=8, moe_shared_expert_intermediate_size=12),
+    "mamba2": MAMBA | dict(vocab_size=61, hidden_size=16, num_hidden_layers=2),
     "gpt2": dict(vocab_size=61, n_positions=64, n_embd=16, n_layer=2, n_head=2),
 }
 # Weights rounded to bf16 change the logits by so much; the gated delta rule amplifies more than attention does.

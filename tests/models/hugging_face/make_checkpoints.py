@@ -17,7 +17,8 @@ import torch
 from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config, Gemma2Config,
                           Gemma3TextConfig, Glm4Config, GPT2Config, GraniteConfig, Lfm2Config, LlamaConfig, Ministral3Config, MinistralConfig,
                           Olmo2Config, Olmo3Config, OlmoConfig, Phi3Config, Qwen2_5_VLConfig, Qwen2Config, Qwen3Config, Qwen3VLConfig, SeedOssConfig,
-                          StableLmConfig, Starcoder2Config, DeepseekV3Config, Glm4MoeConfig, GptOssConfig, MiniMaxM2Config, MixtralConfig, OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig, Qwen3NextConfig)
+                          StableLmConfig, Starcoder2Config, DeepseekV3Config, Glm4MoeConfig, GptOssConfig, MiniMaxM2Config, MixtralConfig, OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig, Qwen3NextConfig,
+                          BambaConfig, FalconH1Config, GraniteMoeHybridConfig, Mamba2Config, NemotronHConfig)
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 HERE = Path(__file__).parent
@@ -63,6 +64,10 @@ ROPE = {"rope_theta": 100.0, "rope_type": "default"}
 def by_layer(full, local_theta):
     return {"full_attention": full, "sliding_attention": dict(ROPE, rope_theta=local_theta)}
 
+
+MAMBA = dict(mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=6, mamba_d_head=8, mamba_chunk_size=4)
+HYBRID = dict(NO_PADDING, num_hidden_layers=3)
+KINDS = ["linear_attention", "full_attention", "linear_attention"]
 
 # Models that read images too, of which the text part is compared.
 SECTIONS = dict(ROPE, mrope_section=[2, 1, 1])
@@ -126,6 +131,26 @@ FAMILIES = {
                                               moe_intermediate_size=8, n_group=1, topk_group=1, first_k_dense_replace=0, q_lora_rank=None,
                                               kv_lora_rank=12, qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=8,
                                               rope_interleave=False, rope_parameters=ROPE),
+    "bamba": BambaConfig(**HYBRID, **MAMBA, attn_layer_indices=[1], rope_parameters=dict(ROPE, partial_rotary_factor=0.5)),
+    "granitemoehybrid": GraniteMoeHybridConfig(**HYBRID, **MAMBA, layer_types=KINDS, num_local_experts=4, shared_intermediate_size=12,
+                                       embedding_multiplier=3.0, residual_multiplier=0.5, attention_multiplier=0.3, logits_scaling=2.0),
+    "granitemoehybrid_dense": GraniteMoeHybridConfig(**HYBRID, **MAMBA, layer_types=KINDS, num_local_experts=0, shared_intermediate_size=20, router_aux_loss_coef=0.0,
+                                             position_embedding_type="rope", mamba_proj_bias=True, mamba_conv_bias=False, rope_parameters=ROPE),
+    "falcon_h1": FalconH1Config(**dict(HYBRID, num_hidden_layers=2), **MAMBA, mamba_d_ssm=32, rope_parameters=ROPE, embedding_multiplier=3.0,
+                                lm_head_multiplier=0.5, key_multiplier=0.7, attention_in_multiplier=1.2, attention_out_multiplier=0.8,
+                                ssm_in_multiplier=1.25, ssm_out_multiplier=0.75, ssm_multipliers=[1.5, 0.5, 0.8, 1.2, 0.6],
+                                mlp_multipliers=[1.5, 0.5]),
+    "falcon_h1_normed": FalconH1Config(**dict(HYBRID, num_hidden_layers=1), **MAMBA, mamba_d_ssm=32, mamba_rms_norm=True, rope_parameters=ROPE),
+    "mamba2": Mamba2Config(vocab_size=61, hidden_size=16, num_heads=4, head_dim=8, state_size=6, num_hidden_layers=2, n_groups=2, chunk_size=4,
+                           bos_token_id=None, eos_token_id=None, pad_token_id=None),
+    "nemotron_h": NemotronHConfig(**{name: value for name, value in NO_PADDING.items() if name != "num_hidden_layers"}, head_dim=8,
+                                  layers_block_type=["linear_attention", "moe", "full_attention", "mlp", "linear_attention"], ssm_state_size=6,
+                                  mamba_num_heads=4, mamba_head_dim=8, n_groups=2, chunk_size=4, n_routed_experts=6, n_group=3, topk_group=2,
+                                  moe_intermediate_size=8, moe_shared_expert_intermediate_size=10, routed_scaling_factor=1.5),
+    "nemotron_h_latent": NemotronHConfig(**{name: value for name, value in NO_PADDING.items() if name != "num_hidden_layers"}, head_dim=8,
+                                         layers_block_type=["linear_attention", "moe", "full_attention"], ssm_state_size=6, mamba_num_heads=4, mamba_head_dim=8,
+                                         n_groups=1, chunk_size=4, n_routed_experts=4, moe_intermediate_size=8, use_bias=True,
+                                         moe_shared_expert_intermediate_size=10, moe_latent_size=12),
     "cohere2": Cohere2Config(**WINDOWS, logit_scale=0.25, rope_parameters=ROPE),
 }
 
@@ -182,7 +207,7 @@ def make_family(name, config):
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     expected = {"logits": last_logits(model, PROMPT), "greedy": greedy(model, PROMPT, 32)}
-    if is_special(config) or getattr(config, "sliding_window", None):
+    if is_special(config) or getattr(config, "sliding_window", None) or hasattr(config, "time_step_limit"):
         expected |= {"long_logits": last_logits(model, LONG), "long_greedy": greedy(model, LONG, 16)}
     if getattr(config, "router_aux_loss_coef", None):
         expected |= router_losses(model)
@@ -204,7 +229,8 @@ def texts(step):
 
 
 # Gated delta models diverge: at 1e-2, transformers' own losses in f32 and f64 part by 0.4% in ten steps, and at 1e-3 by 5e-6.
-LEARNING_RATES = {"qwen3_next": 1e-3}
+LEARNING_RATES = {"qwen3_next": 1e-3} | dict.fromkeys(["bamba", "granitemoehybrid", "granitemoehybrid_dense", "falcon_h1", "falcon_h1_normed", "mamba2", "nemotron_h",
+                                                       "nemotron_h_latent"], 1e-3)
 
 
 def losses(folder):
