@@ -11,32 +11,28 @@ namespace {
 struct PluginKernels {
   std::mutex mutex;
   std::map<std::string, std::vector<KernelImpl>, std::less<>> added, joined;
+  std::atomic<bool> has_any{false};  // asked for every node of every plan
 };
 
-PluginKernels& plugin_kernels() {
-  static PluginKernels kernels;
-  return kernels;
-}
-
-// False as long as no plugin has kernels, which is asked for every node of every plan.
-std::atomic<bool>& has_any() {
-  static std::atomic<bool> any{false};
-  return any;
+PluginKernels& kernels_on(PluginDevice device) {
+  static PluginKernels kernels[2];
+  return kernels[static_cast<size_t>(device)];
 }
 
 }  // namespace
 
-void add_plugin_kernels(std::span<const OpKernel> kernels) {
-  PluginKernels& known = plugin_kernels();
+void add_plugin_kernels(PluginDevice device, std::span<const OpKernel> kernels) {
+  PluginKernels& known = kernels_on(device);
   const std::lock_guard lock(known.mutex);
   for (const OpKernel& row : kernels) known.added[std::string(row.op)].push_back(row.implementation);
   known.joined.clear();
-  if (!kernels.empty()) has_any() = true;
+  if (!kernels.empty()) known.has_any = true;
 }
 
-std::span<const KernelImpl> with_plugin_kernels(std::string_view op, std::span<const KernelImpl> own) {
-  if (!has_any()) return own;
-  PluginKernels& known = plugin_kernels();
+std::span<const KernelImpl> with_plugin_kernels(PluginDevice device, std::string_view op,
+                                                std::span<const KernelImpl> own) {
+  PluginKernels& known = kernels_on(device);
+  if (!known.has_any) return own;
   const std::lock_guard lock(known.mutex);
   const auto added = known.added.find(op);
   if (added == known.added.end()) return own;
@@ -45,8 +41,8 @@ std::span<const KernelImpl> with_plugin_kernels(std::string_view op, std::span<c
   return at->second;
 }
 
-std::vector<std::string> plugin_kernel_names() {
-  PluginKernels& known = plugin_kernels();
+std::vector<std::string> plugin_kernel_names(PluginDevice device) {
+  PluginKernels& known = kernels_on(device);
   const std::lock_guard lock(known.mutex);
   std::vector<std::string> names;
   for (const auto& [op, implementations] : known.added)

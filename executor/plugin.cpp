@@ -49,7 +49,8 @@ void load_plugin(const std::string& path) {
   if (known.contains(library)) return;
   const Plugin& plugin = opened(library, path);
   with_context([&] { add_plugin_ops(plugin.ops); }, [&] { return "in the plugin '" + path + "'"; });
-  add_plugin_kernels(plugin.kernels);
+  add_plugin_kernels(PluginDevice::kCpu, plugin.kernels);
+  add_plugin_kernels(PluginDevice::kCuda, plugin.cuda_kernels);
   known.insert(library);
 }
 

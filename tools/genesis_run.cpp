@@ -29,11 +29,11 @@ int main(int argc, char** argv) {
           if (!app.has_given_subcommand())
             fail_missing(
                 "a command (info, infer, train, generate, chat, embed, rerank, eval, bench, profile, "
-                "compare, baseline, tokenize, export or serve)");
+                "compare, baseline, tokenize, export, check-op or serve)");
         });
-        for (auto add :
-             {add_info, add_infer, add_train, add_generate, add_chat, add_embed, add_rerank, add_eval,
-              add_bench, add_profile, add_compare, add_baseline, add_tokenize, add_export, add_serve})
+        for (auto add : {add_info, add_infer, add_train, add_generate, add_chat, add_embed, add_rerank,
+                         add_eval, add_bench, add_profile, add_compare, add_baseline, add_tokenize,
+                         add_export, add_check_op, add_serve})
           add(app);
       });
 }

@@ -66,14 +66,14 @@ const KernelTable& table() {
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names = table().names();
   std::ranges::copy(names_of_implementations("gemm", gemm_implementations()), std::back_inserter(names));
-  std::ranges::copy(plugin_kernel_names(), std::back_inserter(names));
+  std::ranges::copy(plugin_kernel_names(PluginDevice::kCpu), std::back_inserter(names));
   return names;
 }
 
 }  // namespace
 
 std::span<const KernelImpl> kernels_for(std::string_view op) {
-  return with_plugin_kernels(op, table().find(op));
+  return with_plugin_kernels(PluginDevice::kCpu, op, table().find(op));
 }
 
 Target cpu_target() {

@@ -1,12 +1,15 @@
 #include "backends/cuda/kernels.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 
 #include "backends/cuda/gemm_list.h"
 #include "backends/cuda/runtime/chips.h"
+#include "backends/cuda/runtime/launch.h"
 #include "backends/implementation_list.h"
 #include "backends/kernel_table.h"
+#include "backends/plugin_kernels.h"
 
 namespace genesis::cuda {
 
@@ -30,18 +33,24 @@ const KernelTable& table() {
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names = table().names();
   std::ranges::copy(names_of_implementations("gemm", gemm_implementations()), std::back_inserter(names));
+  std::ranges::copy(plugin_kernel_names(PluginDevice::kCuda), std::back_inserter(names));
   return names;
 }
 
 }  // namespace
 
-std::span<const KernelImpl> kernels_for(std::string_view op) { return table().find(op); }
+// Plugins read the stream of a launch by its place (gpu_stream() in executor/plugin.h).
+static_assert(offsetof(Launch, stream) == 0);
+
+std::span<const KernelImpl> kernels_for(std::string_view op) {
+  return with_plugin_kernels(PluginDevice::kCuda, op, table().find(op));
+}
 
 Target cuda_target(int device) {
   Target target;
   target.device = "cuda:" + std::to_string(device);
   target.alignment = 256;
-  target.launch_seconds = 1e-6;       // roughly, in a captured graph
+  target.launch_seconds = 1e-6;  // roughly, in a captured graph
   const PlannedChip chip = planned_chip(device);
   target.bytes_per_second = chip.bytes_per_second;
   target.flops_per_second = chip.flops_per_second;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -92,9 +93,13 @@ std::string plain_etag(std::string etag) {
 // A file that is being fetched, which other processes leave alone.
 class Incomplete {
  public:
-  explicit Incomplete(fs::path path)
-      : path_(std::move(path)), descriptor_(::open(path_.c_str(), O_RDWR | O_CREAT, 0644)) {
-    if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX) != 0) refuse();
+  // Waits for the lock. The one who had it may have renamed the file or, as damaged, removed it: then another one is made.
+  explicit Incomplete(fs::path path) : path_(std::move(path)) {
+    do {
+      if (descriptor_ >= 0) ::close(descriptor_);
+      descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT, 0644);
+      if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX) != 0) refuse();
+    } while (!is_at_path());
   }
   ~Incomplete() { ::close(descriptor_); }
   Incomplete(const Incomplete&) = delete;
@@ -118,8 +123,15 @@ class Incomplete {
     fail("'{}' cannot be written: {}", path_.string(), std::strerror(errno));
   }
 
+  bool is_at_path() const {
+    struct stat own {
+    }, there{};
+    if (::fstat(descriptor_, &own) != 0) refuse();
+    return ::stat(path_.c_str(), &there) == 0 && own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+  }
+
   fs::path path_;
-  int descriptor_;
+  int descriptor_ = -1;
 };
 
 // Fetches the bytes that are missing. Returns the reason if the answer broke off.
@@ -198,7 +210,10 @@ void download(const HubSettings& settings, const RemoteFile& file, const fs::pat
   if (fs::exists(blob)) return;
   fs::create_directories(blob.parent_path());
   Incomplete to(blob.string() + ".incomplete");
-  if (fs::exists(blob)) return;  // another process had the lock and has fetched it
+  if (fs::exists(blob)) {  // another process had the lock and has fetched it
+    fs::remove(to.path());
+    return;
+  }
   std::string broken;
   for (int i = 0; i < kMaxTries && to.size() != file.size; ++i) {
     broken = fetch_rest(settings, file, to);

@@ -77,6 +77,23 @@ class Sessions(unittest.TestCase):
         y, = model.session().run(entry, **{name: x}).values()
         torch.testing.assert_close(torch.from_dlpack(y), module(x).detach())
 
+    @unittest.skipUnless(has('torch'), 'torch is not installed')
+    def test_tensors_of_torch_on_a_gpu(self):
+        import ctypes
+
+        import torch
+        if not torch.cuda.is_available():
+            self.skipTest('there is no GPU')
+        from genesis import _library, _tensor
+        x = torch.arange(6, dtype=torch.float32, device='cuda').reshape(3, 2)
+        self.assertEqual(doubled().run(x=x)['y'].tolist(), [0, 2, 4, 6, 8, 10])
+        torch.cuda.synchronize()
+        capsule, handle = x.__dlpack__(max_version=(1, 0)), ctypes.c_void_p()
+        pointer = _tensor._pointer_of(capsule, _tensor._NEW)
+        _tensor._rename(capsule, _tensor._USED_NEW)
+        _library.check(_library.tensor_from_dlpack(pointer, ctypes.byref(handle)))
+        self.assertEqual(genesis.Tensor(handle).tolist(), [0, 1, 2, 3, 4, 5])
+
     def test_training_and_files(self):
         def loss(g):
             x = g.input('x', 'f32', ['n'])

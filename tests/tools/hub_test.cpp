@@ -27,12 +27,13 @@ class Hub : public ToolTest {
     ends_ = true;
     server_.join();
   }
-  Process run(const Words& words, const Words& more = {}) const {
+  Process run(const Words& words, const Words& more = {}) const { return tool("genesis-run", words, more); }
+  Process tool(const std::string& name, const Words& words, const Words& more = {}) const {
     ProcessOptions options;
     options.environment = Words{"HF_ENDPOINT=http://127.0.0.1:" + port_, "HF_HOME=" + path("hf"),
                                 "HF_HUB_CACHE=", "HF_HUB_OFFLINE=", "HF_TOKEN=hf_secret"} +
                           more;
-    return run_tool("genesis-run", words, options);
+    return run_tool(name, words, options);
   }
   Process generate(const std::string& name, const Words& more = {}) const {
     return run({"generate", "--hf", name, "--prompt", "ab", "--max-tokens", "3", "--temperature", "0"}, more);
@@ -73,6 +74,42 @@ TEST_F(Hub, FetchesOnceInTheLayoutOfTheHubsOwnCache) {
 TEST_F(Hub, ContinuesWhatBrokeOff) {
   expect_ok(generate("acme/broken"));
   EXPECT_NE(log().find("range=bytes="), std::string::npos) << log();
+}
+
+// The second process gets the lock of a file that the first one found damaged and removed.
+TEST_F(Hub, FetchesAgainWhatAnotherProcessFoundDamaged) {
+  Process first, second;
+  std::thread other([&] { first = generate("acme/once"); });
+  second = generate("acme/once");
+  other.join();
+  EXPECT_EQ(first.code + second.code, 1) << first.err << second.err;
+  const Process& damaged = first.code ? first : second;
+  EXPECT_NE(damaged.err.find("is damaged"), std::string::npos) << damaged.err;
+  EXPECT_EQ(expect_ok(generate("acme/once")), (first.code ? second : first).out);
+  for (const auto& entry : fs::directory_iterator(cached("models--acme--once/blobs")))
+    EXPECT_NE(entry.path().extension(), ".incomplete") << entry.path();
+}
+
+TEST_F(Hub, AQuantizationOrAFileChoosesAGguf) {
+  const fs::path made = fs::path(GENESIS_SOURCE_ROOT) / "tests/models/gguf";
+  fs::copy(made / "qwen2.gguf", path("model/tiny-Q8_0.gguf"));
+  fs::copy(made / "qwen3.gguf", path("model/tiny-Q4_K_M.gguf"));
+  const auto built = [&](const std::string& name) {
+    const std::string file = path("built.genesis");
+    return expect_ok(tool("genesis-build", {"--hf", name, "-o", file})).substr(file.size());
+  };
+  const auto fetched = [&](const std::string& file) {
+    return fs::exists(cached("models--acme--gguf/snapshots/c0ffee" + std::string(34, '0')) / file);
+  };
+  expect_error(generate("acme/gguf"), {"has several GGUF files", "tiny-Q4_K_M.gguf", "tiny-Q8_0.gguf"});
+  expect_error(generate("acme/gguf:Q4"), {"no GGUF file for 'Q4'"});
+  EXPECT_EQ(built("acme/gguf:q8_0").find(": qwen2"), 0u);
+  EXPECT_TRUE(fetched("tiny-Q8_0.gguf"));
+  EXPECT_FALSE(fetched("tiny-Q4_K_M.gguf"));
+  EXPECT_EQ(built("acme/gguf:tiny-Q4_K_M.gguf").find(": qwen3"), 0u);
+  // A repository that has both kinds: safetensors are taken unless a GGUF file is named.
+  EXPECT_EQ(built("acme/tiny:Q4_K_M").find(": qwen3"), 0u);
+  EXPECT_EQ(built("acme/tiny@main").find(": qwen2"), 0u);
 }
 
 TEST_F(Hub, RefusesFlaws) {

@@ -186,21 +186,32 @@ TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
                   " -fsyntax-only -include standard.h -include {} /dev/null <names"));
 }
 
-// The plugin of the examples is compiled with the installed headers alone. One that was made for another build is refused.
+// A plugin of the examples is compiled with the installed headers alone, and its op checked. One that was made for another build is
+// refused. A stand-in takes the place of its kernel for GPUs.
 TEST_F(Install, APluginBuildsAndIsLockedToTheBuild) {
   for (const char* program : {"meson", "pkg-config", "c++"})
     if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << missing(program);
   install();
   const fs::path pc = find("genesis.pc"), headers = find("session.h").parent_path().parent_path();
+  write_text(path("launch.cpp"), "void launch_cube(const float*, float*, long, float, void*) {}\n");
   const std::string compile = "cd " + folder().string() +
-                              " && c++ -shared -fPIC " GENESIS_SOURCE_ROOT
-                              "/examples/plugin/cube.cpp $(PKG_CONFIG_PATH=" +
+                              " && c++ -shared -fPIC launch.cpp " GENESIS_SOURCE_ROOT
+                              "/examples/plugin/cube_gpu.cpp $(PKG_CONFIG_PATH=" +
                               pc.parent_path().string() + " pkg-config --define-variable=prefix=" +
                               headers.parent_path().parent_path().string() + " --cflags --libs genesis) -o ";
   expect_ok(shell(compile + "libcube.so"));
   const std::string with_it = find("genesis-run").string() + " --plugin ", model = tiny("mlp.genesis");
   expect_ok(shell(with_it + path("libcube.so") + " info " + model +
-                  " --device cpu --size batch=1 --disable kernel:cube.plain"));
+                  " --device cpu --size batch=1 --disable kernel:cube_gpu.plain"));
+  const std::string check = with_it + path("libcube.so") + " check-op cube_gpu --set scale=0.5";
+  EXPECT_NE(expect_ok(shell(check)).find("cube_gpu: 76 checks, all right"), std::string::npos);
+  EXPECT_NE(shell(check + " --input f32[2] --device cuda:99").err.find("no device 'cuda:99'"),
+            std::string::npos);
+  // At 0, relu has no gradient that differences could agree with.
+  const Process wrong = shell(find("genesis-run").string() + " check-op relu --input f32[2]:0:0");
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_NE(wrong.out.find("wrong: relu(f64[2]): element 0 of dx0 is 0, expected 0.25"), std::string::npos)
+      << wrong.out;
   write_text(
       headers / "schema/build_id.h",
       "#pragma once\nnamespace genesis {\ninline constexpr const char* kBuildId = \"0.0.9-old\";\n}\n");

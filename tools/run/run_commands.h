@@ -10,6 +10,7 @@ void add_infer(Command& app);
 void add_train(Command& app);
 void add_generate(Command& app);
 void add_chat(Command& app);
+void add_check_op(Command& app);
 void add_eval(Command& app);
 void add_bench(Command& app);
 void add_profile(Command& app);
