@@ -46,7 +46,7 @@ int64_t paged_row_bytes(const Model& model, int64_t positions, int64_t page_byte
   return bytes.value();
 }
 
-CachePages::CachePages(Session& session)
+CachePages::CachePages(Session& session, Use use)
     : session_(session), page_bytes_(cache_page_bytes(session.device())) {
   Session::Impl& impl = *session.impl_;
   const OneCall call = impl.one_call();
@@ -61,9 +61,10 @@ CachePages::CachePages(Session& session)
     const Shape& shape = state.type.shape;
     Rows rows = {.data = impl.states().data(i), .row_bytes = state.type.bytes() / shape[0].value()};
     if (has_positions(*cache_layout(state))) rows.position_bytes = rows.row_bytes / shape[1].value();
+    states_.push_back(rows);
+    if (use == Use::kCopiesOnly) continue;
     use_small_pages(rows.data, state.type.bytes());
     clear_pages(rows.data, state.type.bytes());
-    states_.push_back(rows);
   }
 }
 
@@ -80,6 +81,33 @@ void CachePages::copy(int64_t from, int64_t to, int64_t positions) {
   for (const Rows& rows : states_) {
     const int64_t bytes = rows.position_bytes > 0 ? positions * rows.position_bytes : rows.row_bytes;
     std::memcpy(rows.row(to), rows.row(from), static_cast<size_t>(std::min(bytes, rows.row_bytes)));
+  }
+}
+
+int64_t CachePages::saved_bytes(int64_t count) const {
+  int64_t bytes = 0;
+  for (const Rows& rows : states_) bytes += count * rows.position_bytes;
+  return bytes;
+}
+
+std::unique_ptr<std::byte[]> CachePages::save(int64_t row, int64_t first, int64_t count) const {
+  const OneCall call = session_.impl_->one_call();
+  auto saved = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(saved_bytes(count)));
+  std::byte* to = saved.get();
+  for (const Rows& rows : states_) {
+    const int64_t bytes = count * rows.position_bytes;
+    std::memcpy(to, rows.row(row) + first * rows.position_bytes, static_cast<size_t>(bytes));
+    to += bytes;
+  }
+  return saved;
+}
+
+void CachePages::load(int64_t row, int64_t first, int64_t count, const std::byte* data) {
+  const OneCall call = session_.impl_->one_call();
+  for (const Rows& rows : states_) {
+    const int64_t bytes = count * rows.position_bytes;
+    std::memcpy(rows.row(row) + first * rows.position_bytes, data, static_cast<size_t>(bytes));
+    data += bytes;
   }
 }
 

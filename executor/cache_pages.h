@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "executor/session.h"
@@ -24,9 +25,11 @@ int64_t cache_page_bytes(const std::string& device);
 
 class CachePages {
  public:
-  // Gives the memory of all rows back: the caches are zero. `session` must outlive this object. Throws Error if the device has no
-  // pages, if the session has several ranks, or while a run is under way.
-  explicit CachePages(Session& session);
+  enum class Use { kPages, kCopiesOnly };
+  // Gives the memory of all rows back: the caches are zero. With kCopiesOnly the caches stay as they are, and only copy(), save() and
+  // load() may be called. `session` must outlive this object. Throws Error if the device has no pages, if the session has several
+  // ranks, or while a run is under way.
+  explicit CachePages(Session& session, Use use = Use::kPages);
 
   // Returns the memory that the first `positions` positions of a row take at most.
   int64_t row_bytes(int64_t positions) const {
@@ -36,6 +39,11 @@ class CachePages {
   void keep(int64_t row, int64_t positions);
   // Gives the row `to` the first `positions` positions of the row `from`, and all of its states without positions.
   void copy(int64_t from, int64_t to, int64_t positions);
+  // Returns what the row holds of `count` positions from `first` on, saved_bytes() bytes; states without positions are left out.
+  std::unique_ptr<std::byte[]> save(int64_t row, int64_t first, int64_t count) const;
+  // Gives the row what save() has returned.
+  void load(int64_t row, int64_t first, int64_t count, const std::byte* data);
+  int64_t saved_bytes(int64_t count) const;
 
  private:
   // The cache of one state: rows one after the other.

@@ -1,7 +1,6 @@
 #include "executor/generation/engine.h"
 
 #include <algorithm>
-#include <bit>
 #include <deque>
 #include <set>
 
@@ -11,9 +10,11 @@
 #include "executor/generation/entry_points.h"
 #include "executor/generation/inbox.h"
 #include "executor/generation/one_step.h"
+#include "executor/generation/prefix_store.h"
 #include "executor/generation/prefixes.h"
 #include "executor/generation/prompt_reader.h"
 #include "executor/generation/rewinding.h"
+#include "executor/generation/row_adapters.h"
 #include "executor/generation/shared_prompts.h"
 
 namespace genesis::generation {
@@ -25,16 +26,6 @@ size_t checked_rows(const Model& model) {
   return static_cast<size_t>(rows_of_cache(model));
 }
 
-PromptReader::Limits checked_limits(const EngineOptions& options, const Session& session) {
-  if (options.prefill_chunk < 1 || !std::has_single_bit(static_cast<uint64_t>(options.prefill_chunk)))
-    fail("a prefill chunk of {} tokens: expected a power of two", options.prefill_chunk);
-  if (options.step_tokens < 1)
-    fail("step_tokens is {}: a step must be able to read a token", options.step_tokens);
-  const uint64_t least = static_cast<uint64_t>(std::min(options.prefill_chunk, options.step_tokens));
-  return {static_cast<int64_t>(std::bit_floor(least)), positions_of_cache(session.model()),
-          options.reproducible || !session.is_asynchronous()};
-}
-
 }  // namespace
 
 class Engine::Impl {
@@ -43,10 +34,13 @@ class Engine::Impl {
       : session_(session),
         options_(options),
         rows_(checked_rows(session.model()), options.reuse_prefixes),
-        limits_(checked_limits(options, session)),
+        adapters_(session, rows_.all()),
+        limits_(PromptReader::limits_of(session, options.prefill_chunk, options.step_tokens,
+                                        options.reproducible)),
         reads_again_(takes_text_length(session.model()) || !can_rewind(session.model())),
         vocabulary_(vocabulary_of(session.model().entry("decode"), 2)),
         budget_(session, rows_.all().size(), limits_.capacity, options.cache_bytes),
+        store_(session, options.reuse_prefixes && !reads_again_ ? options.prefix_bytes : 0, limits_.chunk),
         runs_ahead_(!options.drafts.drafter && options.run_ahead.value_or(session.is_asynchronous())),
         decoding_(session, rows_.all(), vocabulary_, runs_ahead_, !limits_.by_length_alone,
                   make_speculation()) {
@@ -57,6 +51,7 @@ class Engine::Impl {
   RequestId submit(Request request) {
     // The text of a conversation may change until its turn comes, so that an empty prompt may be right.
     check(request.prompt, request.options, request.conversation != 0 && request.prompt.empty() ? 1 : 0);
+    adapters_.check(request.adapter);
     return inbox_.submit(std::move(request));
   }
   void cancel(RequestId id) { inbox_.cancel(id); }
@@ -75,8 +70,9 @@ class Engine::Impl {
     if (!std::ranges::all_of(rows_.all(), [](const Row& row) { return row.task == nullptr; }))
       fail("the cache cannot grow to {} positions while requests have rows of it: wait for their results",
            positions);
-    if (budget_.is_limited())
-      fail("the cache cannot grow to {} positions: EngineOptions::cache_bytes limits it", positions);
+    if (budget_.is_limited() || options_.prefix_bytes > 0)
+      fail("the cache cannot grow to {} positions: EngineOptions::cache_bytes or prefix_bytes is set",
+           positions);
     decoding_.forget();
     session_.grow_cache(positions);
     limits_.capacity = positions_of_cache(session_.model());
@@ -128,9 +124,11 @@ class Engine::Impl {
   void fail_rows(const std::vector<size_t>& rows, const std::exception_ptr& error);
   void recover(const std::exception_ptr& error);
   bool fail_rows_of_nan(const std::exception_ptr& error);
+  size_t index_of(const Row& row) const { return static_cast<size_t>(&row - rows_.all().data()); }
   void release(Row& row) {
+    if (row.conversation == 0) store_.save(*row.text, index_of(row));
     rows_.release(row);
-    budget_.release(row, static_cast<size_t>(&row - rows_.all().data()));
+    budget_.release(row, index_of(row));
   }
   void deliver();
   template <class Body>
@@ -145,12 +143,14 @@ class Engine::Impl {
   Session& session_;
   const EngineOptions options_;
   CacheRows rows_;
+  RowAdapters adapters_;
   PromptReader::Limits limits_;
   // A text that goes on is read from its beginning: rotated keys depend on the length of the text that they were read in, or a
   // recurrent state goes on from its last token alone.
   const bool reads_again_;
   const int64_t vocabulary_;
   CacheBudget budget_;
+  PrefixStore store_;
   const bool runs_ahead_;
   Decoding decoding_;
   Inbox inbox_;
@@ -172,6 +172,7 @@ bool Engine::Impl::step() {
     deliver();
     take_mail();
     admit();
+    adapters_.update();
     read_prompts();
   }
   attempt([&] { decoding_.step(); });
@@ -237,7 +238,11 @@ void Engine::Impl::start_task(Submission submission) {
   Row& row = give_row(session_, rows_, budget_, request, positions_of(request),
                       options_.reuse_prefixes && !reads_again_ ? unit : 0);
   Text& text = *row.text;
+  if (request.conversation != 0 && text.adapter != request.adapter) text.cached = text.shareable = 0;
   text.group = request.group;
+  text.adapter = request.adapter;
+  if (request.conversation == 0)
+    store_.load(text, index_of(row), request.prompt, std::ssize(request.prompt) - 1);
   text.tokens.insert(text.tokens.end(), request.prompt.begin(), request.prompt.end());
   text.cached = std::min(text.cached, text.size() - 1);  // the last token is read again, at least
   if (reads_again_) text.cached = 0;
@@ -416,7 +421,8 @@ Load Engine::Impl::load() const {
   Load load = {.queued = std::ssize(queue_) + inbox_.requests(),
                .finished = std::ssize(finished_),
                .conversations = rows_.conversations(),
-               .cache_bytes = budget_.used()};
+               .cache_bytes = budget_.used(),
+               .prefix_bytes = store_.used()};
   for (const Row& row : rows_.all()) {
     load.reading += row.is_reading();
     load.decoding += row.goes_on();
@@ -428,18 +434,7 @@ void Engine::Impl::check(const std::vector<int64_t>& prompt, const SamplingOptio
                          int64_t behind) const {
   check_options(options);
   check_tokens(options, vocabulary_);
-  if (prompt.empty() && behind == 0)
-    fail("the prompt is empty: a language model needs at least one token to go on from");
-  for (size_t i = 0; i < prompt.size(); ++i)
-    if (prompt[i] < 0 || prompt[i] >= vocabulary_)
-      fail("token {} at place {} of the prompt is not in the model's vocabulary of {}", prompt[i], i,
-           vocabulary_);
-  const int64_t length = behind + std::ssize(prompt);
-  if (length > capacity())
-    fail(
-        "the prompt makes a text of {} tokens, the model's KV cache holds {}: give {} tokens or fewer, or "
-        "--context N where the model can read more (`genesis-run generate --truncate` reads the end of it)",
-        length, capacity(), capacity() - behind);
+  check_prompt(prompt, behind, {vocabulary_, capacity()});
 }
 
 Engine::Engine(Session& session, EngineOptions options) : impl_(std::make_unique<Impl>(session, options)) {}

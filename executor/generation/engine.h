@@ -54,6 +54,9 @@ struct EngineOptions {
   // A request without a conversation takes over what the cache still holds of an earlier or present text that begins as its prompt
   // does (executor/generation/prefixes.h). Its text is the same; on a GPU up to rounding.
   bool reuse_prefixes = false;
+  // Memory of the host for what the cache held of earlier prompts (executor/generation/prefix_store.h), in bytes. Needs
+  // reuse_prefixes and a session on the CPU. 0: texts are kept in their rows alone, until others get those.
+  int64_t prefix_bytes = 0;
   // On a GPU: texts know nothing of their neighbors there either, for the same number of rows and the same prefill_chunk. Prompts are
   // read as on the CPU, one by one in chunks that depend on their length alone; steps compute all rows anyway.
   bool reproducible = false;
@@ -74,7 +77,8 @@ struct Load {
           decoding = 0;  // waiting for a row, with a row whose prompt is read, choosing tokens
   int64_t finished = 0;  // results that wait for poll()
   int64_t conversations = 0;
-  int64_t cache_bytes = 0;  // memory that rows have now; 0 without EngineOptions::cache_bytes
+  int64_t cache_bytes = 0;   // memory that rows have now; 0 without EngineOptions::cache_bytes
+  int64_t prefix_bytes = 0;  // memory of what is kept of earlier prompts
 };
 
 class Engine {

@@ -44,6 +44,11 @@ int64_t positions_of_cache(const Model& model) {
   return cache ? cache->positions : std::numeric_limits<int64_t>::max();
 }
 
+int64_t adapters_of(const Model& model) {
+  const auto count = model.metadata.find(kAdapters);
+  return count == model.metadata.end() ? 0 : std::stoll(count->second);
+}
+
 bool takes_text_length(const Model& model) {
   const Graph& prefill = found_entry(model, "prefill");
   return std::ranges::any_of(prefill.inputs(),

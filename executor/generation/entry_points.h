@@ -56,6 +56,10 @@
 //   logprobs           -> logprob f32[rows] of the tokens, top_tokens i64[rows,k] and top_logprobs f32[rows,k],
 //                      k = kMaxTopLogprobs or the whole vocabulary
 //
+// A model with adapters (models/generation/adapter_entries.h) reads one more state in all of these entry points:
+//
+//   generation.adapters i64[rows]  the adapter of each row, from 1; 0: the base model alone
+//
 // All of these states are caches, which are not stored in files. A run fails if a position is beyond the end of the cache, or if
 // a logit is NaN.
 #pragma once
@@ -76,6 +80,7 @@ std::string prefill_name(const SamplingFeatures& features);
 std::string decode_name(const SamplingFeatures& features);
 std::string verify_name(int64_t tokens);  // "verify_4"
 inline constexpr const char *kFillCache = "fill_cache", *kFillRow = "fill_row", *kCopyRow = "copy_row";
+inline constexpr const char* kAdapters = "generation.adapters";  // also the metadata with their number
 inline constexpr int64_t kMaxVerified = 16;  // tokens of the largest verify_N; N is a power of two
 inline constexpr int64_t kStopsOfRow = 8;
 
@@ -84,6 +89,8 @@ inline constexpr int64_t kStopsOfRow = 8;
 // Error if the model has no `decode`.
 int64_t rows_of_cache(const Model& model);
 int64_t positions_of_cache(const Model& model);
+// Returns the number of adapters that a row can choose from; 0 for a model without them.
+int64_t adapters_of(const Model& model);
 // Returns true if prefill needs the length of the whole prompt. Throws Error if the model has no `prefill`.
 bool takes_text_length(const Model& model);
 

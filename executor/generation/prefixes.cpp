@@ -17,7 +17,7 @@ std::optional<Prefix> longest_prefix(const std::vector<Row>& rows, const Request
   std::optional<Prefix> best;
   for (size_t r = 0; r < rows.size(); ++r) {
     const Text& text = *rows[r].text;
-    if (rows[r].conversation != 0 || text.group != request.group) continue;
+    if (rows[r].conversation != 0 || !text.is_shared_with(request)) continue;
     const int64_t limit = std::min({text.shareable, text.cached, text.size(), std::ssize(prompt) - 1});
     if (limit <= (best ? best->tokens : 0)) continue;
     const auto begin = text.tokens.begin();

@@ -6,7 +6,7 @@
 // the largest size from the beginning of the text on, as far as no later chunk has written them again. Tokens that were chosen
 // one by one are read again. Other devices share all tokens.
 //
-// Texts of another Request::group are not looked at.
+// Texts of another Request::group or with another adapter are not looked at.
 #pragma once
 
 #include <cstdint>

@@ -32,6 +32,16 @@ ChunkSize next_chunk(int64_t unread, int64_t read, int64_t room, const ChunkLimi
   return {part};
 }
 
+PromptReader::Limits PromptReader::limits_of(const Session& session, int64_t prefill_chunk,
+                                             int64_t step_tokens, bool reproducible) {
+  if (prefill_chunk < 1 || !std::has_single_bit(static_cast<uint64_t>(prefill_chunk)))
+    fail("a prefill chunk of {} tokens: expected a power of two", prefill_chunk);
+  if (step_tokens < 1) fail("step_tokens is {}: a step must be able to read a token", step_tokens);
+  const uint64_t least = static_cast<uint64_t>(std::min(prefill_chunk, step_tokens));
+  return {static_cast<int64_t>(std::bit_floor(least)), positions_of_cache(session.model()),
+          reproducible || !session.is_asynchronous()};
+}
+
 PromptReader::PromptReader(Session& session, std::vector<Row>& rows, std::vector<size_t> reading,
                            const Limits& limits)
     : session_(session),

@@ -43,6 +43,9 @@ class PromptReader {
     int64_t capacity = 0;         // positions of the cache
     bool by_length_alone = true;  // read each prompt by itself, in chunks that depend on its length alone
   };
+  // Returns the limits for these EngineOptions. Throws Error for a chunk that is no power of two, and for a step of no token.
+  static Limits limits_of(const Session& session, int64_t prefill_chunk, int64_t step_tokens,
+                          bool reproducible);
   // `reading` are the rows to read, at least one; each has a task.
   PromptReader(Session& session, std::vector<Row>& rows, std::vector<size_t> reading, const Limits& limits);
 

@@ -59,6 +59,7 @@ struct Request {
   std::function<bool(const NewToken& token)> on_token = {};
   // Called once, with the result. Empty: the result waits until Engine::poll() takes it.
   std::function<void(Result result)> on_result = {};
+  int64_t adapter = 0;  // the model's adapter (kAdapters of entry_points.h), from 1; 0: the base model
   ConversationId conversation = 0;  // the text that the prompt continues; 0: a new one
   // Other requests have the same prompt: if one that has a row of the cache, or gets one first, reads it, this one copies what the
   // cache then holds. The text is the same as if it had read the prompt itself.
@@ -66,5 +67,12 @@ struct Request {
   // Requests of different groups share nothing of the cache, so that the time of an answer does not tell what other groups have asked.
   uint64_t group = 0;
 };
+
+// The sizes of what an engine can do.
+struct RequestLimits {
+  int64_t vocabulary = 0, capacity = 0;  // tokens are less than this; positions of the cache
+};
+// Throws the errors of Engine::submit() for a prompt that continues `behind` tokens.
+void check_prompt(const std::vector<int64_t>& prompt, int64_t behind, const RequestLimits& limits);
 
 }  // namespace genesis::generation

@@ -9,7 +9,7 @@ namespace {
 bool has_prompt(const Row& row, const Row& wanted) {
   const auto size = static_cast<size_t>(wanted.task->prompt_size());
   const auto &tokens = row.text->tokens, &prompt = wanted.text->tokens;
-  if (row.text->group != wanted.text->group) return false;
+  if (row.text->group != wanted.text->group || row.text->adapter != wanted.text->adapter) return false;
   return row.task && row.task->has_whole_prompt() && row.task->prompt_size() == wanted.task->prompt_size() &&
          std::equal(prompt.begin(), prompt.end(), tokens.begin(),
                     tokens.begin() + static_cast<std::ptrdiff_t>(size));

@@ -15,7 +15,11 @@ struct Text {
   int64_t cached = 0;  // number of leading tokens that the cache holds
   // Number of leading tokens whose keys and values are those of every text that begins with them (executor/generation/prefixes.h).
   int64_t shareable = 0;
-  uint64_t group = 0;  // Request::group of the request that began it
+  uint64_t group = 0;   // Request::group of the request that began it
+  int64_t adapter = 0;  // Request::adapter of the request that continued it last
+  bool is_shared_with(const Request& request) const {
+    return group == request.group && adapter == request.adapter;
+  }
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
 };
 

@@ -93,7 +93,12 @@ void Generator::Impl::submit(const Request& request, generation::ConversationId 
     if (result.error) std::rethrow_exception(result.error);
     on_result(answer->finish(std::move(result)));
   };
-  engine_.submit({request.prompt, request.options, on_token, on_end, text, request.shares_prompt});
+  engine_.submit({.prompt = request.prompt,
+                  .options = request.options,
+                  .on_token = on_token,
+                  .on_result = on_end,
+                  .conversation = text,
+                  .shares_prompt = request.shares_prompt});
 }
 
 // Runs until all requests have ended. An exception drops the others.

@@ -197,7 +197,7 @@ void Recognizer::expand(Frame frame, Making& making) {
 Recognizer::State Recognizer::state_of(Making making) {
   if (making.frames.empty() && !making.may_end) return kDead;
   std::ranges::sort(making.frames);
-  making.frames.erase(std::ranges::unique(making.frames).begin(), making.frames.end());
+  making.frames.erase(std::unique(making.frames.begin(), making.frames.end()), making.frames.end());
   const auto [found, is_new] =
       found_.emplace(std::pair(making.frames, making.may_end), static_cast<State>(states_.size()));
   if (is_new) {

@@ -25,7 +25,7 @@ constexpr std::string_view kPage = R"html(<!DOCTYPE html>
   input { font: inherit; width: 8rem; }
   #state { opacity: .7; font-size: .85rem; padding-bottom: .5rem; min-height: 1.8rem; }
 </style>
-<header><b id="name">Genesis</b><button id="fresh" type="button">New conversation</button></header>
+<header><b id="name">Genesis</b><select id="model" aria-label="Model" hidden></select><button id="fresh" type="button">New conversation</button></header>
 <details><summary>Settings</summary>
   <label>System <input id="system" style="width: 16rem"></label>
   <label>Temperature <input id="temperature" type="number" min="0" step="0.1" placeholder="the model's"></label>
@@ -54,7 +54,11 @@ const memory = async () => {
 };
 const name = async () => {
   const answer = await fetch('v1/models', {headers: headers()});
-  if (answer.ok) at('name').textContent = (await answer.json()).data[0].id;
+  if (!answer.ok) return;
+  const models = (await answer.json()).data.map(model => model.id);
+  at('name').textContent = models[0];
+  at('model').hidden = models.length < 2;
+  at('model').replaceChildren(...models.map(id => new Option(id)));
 };
 async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
@@ -68,6 +72,7 @@ async function* events(body) {
 }
 const request = () => {
   const system = at('system').value, body = {messages: system ? [{role: 'system', content: system}, ...messages] : messages};
+  if (at('model').value) body.model = at('model').value;
   if (at('temperature').value !== '') body.temperature = Number(at('temperature').value);
   if (at('tokens').value !== '') body.max_tokens = Number(at('tokens').value);
   return JSON.stringify({...body, stream: true, stream_options: {include_usage: true}});

@@ -38,14 +38,17 @@ void answer_chat(const Call& call) {
   const LanguageModel& model = call.language();
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  check_model(fields, call.host);
+  const ChosenModel chosen = read_model(fields, call.host);
   const Json messages = template_messages(fields.required("messages", "a list of messages"), "messages");
   const ToolChoice tools = read_tools(fields);
   const std::optional<int64_t> max_tokens = read_max_tokens(fields);
   text::GenerateSettings settings = read_settings(fields, model);
   settings.max_tokens = max_tokens.value_or(model.capacity());
   const Delivery delivery = read_delivery(fields);
-  TextTask task = {.n = delivery.n, .options = model.options(settings, true), .streams = delivery.streams};
+  TextTask task = {.n = delivery.n,
+                   .adapter = chosen.adapter,
+                   .options = model.options(settings, true),
+                   .streams = delivery.streams};
   read_logprobs(fields, task.options);
   read_format(fields, model, tools, task);
   fields.ignore(kWithoutEffect);
@@ -54,7 +57,7 @@ void answer_chat(const Call& call) {
   check_length(model, task.prompts, max_tokens);
   task.headers = answer_headers(task.options, fields);
   task.format = std::make_unique<ChatFormat>(
-      model, ChatFormat::Options{call.host.name, static_cast<size_t>(task.n), task.streams,
+      model, ChatFormat::Options{chosen.name, static_cast<size_t>(task.n), task.streams,
                                  delivery.includes_usage, task.options.logprobs, tools.may_call});
   start_texts(call.language(), std::move(task), call.reply, call.client);
 }
@@ -62,7 +65,7 @@ void answer_chat(const Call& call) {
 void answer_template(const Call& call) {
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  check_model(fields, call.host);
+  read_model(fields, call.host);
   const Json messages = template_messages(fields.required("messages", "a list of messages"), "messages");
   const ToolChoice tools = read_tools(fields);
   fields.refuse_others();

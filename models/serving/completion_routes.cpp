@@ -156,7 +156,7 @@ void answer_completion(const Call& call) {
   const LanguageModel& model = call.language();
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  check_model(fields, call.host);
+  const ChosenModel chosen = read_model(fields, call.host);
   Prompts prompts = read_prompts(fields, model);
   const auto max_tokens = fields.number("max_tokens", at_least<int64_t>(1));
   text::GenerateSettings settings = read_settings(fields, model);
@@ -164,6 +164,7 @@ void answer_completion(const Call& call) {
   const Delivery delivery = read_delivery(fields);
   TextTask task = {.prompts = std::move(prompts.tokens),
                    .n = delivery.n,
+                   .adapter = chosen.adapter,
                    .options = model.options(settings, false),
                    .streams = delivery.streams};
   read_logprobs(fields, task.options);
@@ -175,7 +176,7 @@ void answer_completion(const Call& call) {
   fields.refuse_others();
   check_length(model, task.prompts, max_tokens);
   task.headers = answer_headers(task.options, fields);
-  FormatOptions format = {call.host.name, task.streams, delivery.includes_usage, task.options.logprobs, {}};
+  FormatOptions format = {chosen.name, task.streams, delivery.includes_usage, task.options.logprobs, {}};
   for (const std::string& text : prompts.texts)
     if (echoes) format.echoes.insert(format.echoes.end(), static_cast<size_t>(task.n), text);
   const size_t texts = task.prompts.size() * static_cast<size_t>(task.n);

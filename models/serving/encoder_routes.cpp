@@ -71,7 +71,7 @@ void answer_embeddings(const Call& call) {
   EncoderModel& model = call.embedder();
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  check_model(fields, call.host);
+  read_model(fields, call.host);
   const std::vector<std::string> texts = read_texts(fields, "input");
   const bool is_base64 = reads_base64(fields);
   text::EmbedOptions options;
@@ -92,7 +92,7 @@ void answer_rerank(const Call& call) {
   EncoderModel& model = call.reranker();
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  check_model(fields, call.host);
+  read_model(fields, call.host);
   fields.required("query", "a string");
   const std::string query = *fields.text("query");
   const std::vector<std::string> documents = read_documents(fields);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "models/serving/encoder_model.h"
 #include "models/serving/language_model.h"
@@ -13,9 +14,10 @@
 namespace genesis::serving {
 
 struct Host {
-  std::string name;                  // the model's, for clients
-  int64_t created = 0;               // when the server began, in seconds since 1970
-  std::atomic<bool> drains = false;  // it ends, and takes no more requests
+  std::string name;                        // the model's, for clients
+  std::vector<std::string> adapters = {};  // names of LanguageOptions::adapters
+  int64_t created = 0;                     // when the server began, in seconds since 1970
+  std::atomic<bool> drains = false;        // it ends, and takes no more requests
   Metrics metrics = {};
   std::unique_ptr<LanguageModel> language = {};  // null: the model writes no texts
   std::unique_ptr<EncoderModel> encoder = {};    // null: it makes no vectors and scores no pairs

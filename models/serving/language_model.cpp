@@ -55,7 +55,7 @@ std::shared_ptr<const Model> with_rows(const std::shared_ptr<const Model>& model
     check_host_has(options.cache_bytes, "the KV cache");
   else
     check_cache_fits(*sized, options.session.device);
-  return sized;
+  return options.adapters.empty() ? sized : text::with_adapters(*sized, options.adapters);
 }
 
 }  // namespace
@@ -69,6 +69,7 @@ CacheNeeds cache_needs(const Model& model, const LanguageOptions& options) {
   }
   for (const State& state : model.states())
     if (!cache_layout(state)) needs.weight_bytes += state_bytes(state);
+  needs.weight_bytes += text::adapter_bytes(options.adapters);
   needs.row_bytes = cache_bytes(model, {1, needs.positions});
   needs.cache_bytes = needs.rows * needs.row_bytes;
   if (options.cache_bytes == 0) return needs;
@@ -128,6 +129,7 @@ generation::EngineOptions LanguageModel::engine_options() const {
       .prefill_chunk = text.prefill_chunk,
       .step_tokens = options_.step_tokens > 0 ? options_.step_tokens : text.prefill_chunk,
       .reuse_prefixes = true,
+      .prefix_bytes = options_.prefix_bytes,
       .reproducible = options_.reproducible,
       .cache_bytes = options_.cache_bytes};
   if (text.draft.empty()) return engine;
@@ -207,18 +209,35 @@ std::shared_ptr<const grammar::TokenTree> LanguageModel::token_tree() const {
   return tree_;
 }
 
+namespace {
+
+// Returns the messages with an empty text for a content that is null or missing.
+Json with_empty_contents(Json messages) {
+  for (Json& message : messages)
+    if (message.is_object() && message.value("content", Json()).is_null()) message["content"] = "";
+  return messages;
+}
+
+}  // namespace
+
 std::string LanguageModel::render(const Json& messages, const Json& variables) const {
   if (!template_)
     throw ApiError(400, "invalid_request_error", "no_chat_template",
                    fmt::format("this model cannot have conversations: {}", no_template_), "messages");
   const jinja::Value values = jinja::parse_json(variables.dump());
-  try {
+  const auto rendered = [&](const Json& shown) {
     return template_
-        ->render(chat::parse_messages(messages.dump()),
+        ->render(chat::parse_messages(shown.dump()),
                  {.add_generation_prompt = true, .variables = *values.dict()})
         .text;
+  };
+  try {
+    return rendered(messages);
   } catch (const Error& error) {
-    refuse("messages", "{}", error.message());
+    // Calls of tools come without a content, which templates that know no tools need.
+    const Json with_contents = with_empty_contents(messages);
+    if (with_contents == messages) refuse("messages", "{}", error.message());
+    return render(with_contents, variables);
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "executor/generation/engine.h"
 #include "models/chat/chat_template.h"
+#include "models/generation/adapter_entries.h"
 #include "models/grammar/token_masks.h"
 #include "models/serving/json.h"
 #include "models/serving/metrics.h"
@@ -28,7 +29,10 @@ struct LanguageOptions {
   int64_t queue = 64;  // requests that may wait for a row
   // Memory that the rows share (EngineOptions::cache_bytes); 0: each row has memory for the longest text.
   int64_t cache_bytes = 0;
+  int64_t prefix_bytes = 0;  // EngineOptions::prefix_bytes
   bool reproducible = false;  // EngineOptions::reproducible
+  // Adapters of which each text has one or none, by number from 1 (generation::Request::adapter). Not with drafts or several ranks.
+  std::vector<text::Adapter> adapters = {};
   int64_t step_tokens =
       0;  // tokens of prompts that are read between two steps of the other texts; 0: a chunk
 };
@@ -36,7 +40,7 @@ struct LanguageOptions {
 // The numbers of a model's cache, known before it is opened.
 struct CacheNeeds {
   int64_t rows = 0, positions = 0;
-  int64_t weight_bytes = 0, row_bytes = 0;  // the weights; a row with the longest text
+  int64_t weight_bytes = 0, row_bytes = 0;  // the weights with adapters; a row with the longest text
   int64_t page_bytes = 0;                   // 0: there are none, every row has memory for its longest text
   int64_t cache_bytes = 0;                  // all rows
 };

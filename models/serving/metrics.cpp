@@ -104,6 +104,8 @@ std::string Metrics::gauges() const {
          single("genesis_cache_bytes", "gauge", "Size of the cache.", cache_bytes_) +
          single("genesis_cache_used_bytes", "gauge",
                 "Memory of the cache that texts have; 0 without --memory.", load_.cache_bytes) +
+         single("genesis_prefix_bytes", "gauge",
+                "Memory of what is kept of earlier prompts; 0 without --prefix-cache.", load_.prefix_bytes) +
          single("genesis_resident_bytes", "gauge", "Memory of the process.", resident_bytes());
 }
 

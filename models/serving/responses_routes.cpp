@@ -251,7 +251,7 @@ void refuse_storage(Fields& fields) {
     refuse("background", "background: answers are not stored here");
 }
 
-Json response_json(const Host& host, const text::GenerateOptions& options, const Json& body) {
+Json response_json(const std::string& model, const text::GenerateOptions& options, const Json& body) {
   return {{"id", random_id("resp_")},
           {"object", "response"},
           {"created_at", seconds_now()},
@@ -260,7 +260,7 @@ Json response_json(const Host& host, const text::GenerateOptions& options, const
           {"incomplete_details", nullptr},
           {"instructions", nullptr},
           {"metadata", Json::object()},
-          {"model", host.name},
+          {"model", model},
           {"output", Json::array()},
           {"parallel_tool_calls", body.contains("tools")},
           {"temperature", options.temperature},
@@ -275,7 +275,7 @@ void answer_responses(const Call& call) {
   const LanguageModel& model = call.language();
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  check_model(fields, call.host);
+  const ChosenModel chosen = read_model(fields, call.host);
   const Json messages = read_messages(fields);
   const auto max_tokens = fields.number("max_output_tokens", at_least<int64_t>(1));
   text::GenerateSettings settings = read_settings(fields, model);
@@ -288,13 +288,14 @@ void answer_responses(const Call& call) {
   fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
                  "truncation", "parallel_tool_calls", "reasoning", "include"});
   fields.refuse_others();
-  TextTask task = {.prompts = {}, .options = model.options(settings, true), .streams = streams};
+  TextTask task = {
+      .prompts = {}, .adapter = chosen.adapter, .options = model.options(settings, true), .streams = streams};
   read_format(inner, model, tools, task);
   task.prompts.push_back(model.encode(model.render(messages, tools.variables), false));
   check_length(model, task.prompts, max_tokens);
   task.headers = answer_headers(task.options, fields);
   task.format =
-      std::make_unique<ResponseFormat>(response_json(call.host, task.options, body), tools.may_call);
+      std::make_unique<ResponseFormat>(response_json(chosen.name, task.options, body), tools.may_call);
   start_texts(call.language(), std::move(task), call.reply, call.client);
 }
 

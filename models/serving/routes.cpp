@@ -5,13 +5,30 @@
 namespace genesis::serving {
 namespace {
 
-Json model_json(const Host& host) {
-  Json model = {{"id", host.name}, {"object", "model"}, {"created", host.created}, {"owned_by", "genesis"}};
+Json model_json(const Host& host, const ChosenModel& chosen) {
+  Json model = {{"id", chosen.name}, {"object", "model"}, {"created", host.created}, {"owned_by", "genesis"}};
+  if (chosen.adapter > 0) model["parent"] = host.name;
   if (const LanguageModel* language = host.language.get()) {
     model["max_model_len"] = language->capacity();
     model["vocab_size"] = language->vocab_size();
   }
   return model;
+}
+
+// Returns the model with an adapter, from 1, or without one.
+ChosenModel model_with(const Host& host, int64_t adapter) {
+  return {adapter == 0 ? host.name : host.adapters[static_cast<size_t>(adapter - 1)], adapter};
+}
+
+ChosenModel find_model(const Host& host, const std::string& name) {
+  std::string names;
+  for (int64_t adapter = 0; adapter <= std::ssize(host.adapters); ++adapter) {
+    const ChosenModel model = model_with(host, adapter);
+    if (name == model.name || (adapter > 0 && name == host.name + ":" + model.name)) return model;
+    names += fmt::format("{}'{}'", adapter == 0 ? "" : ", ", model.name);
+  }
+  throw ApiError(404, "invalid_request_error", "model_not_found",
+                 fmt::format("there is no model '{}': this server has {}", name, names), "model");
 }
 
 void answer_health(const Call& call) {
@@ -20,16 +37,15 @@ void answer_health(const Call& call) {
 }
 
 void answer_models(const Call& call) {
-  call.send({{"object", "list"}, {"data", Json::array({model_json(call.host)})}});
+  Json models = Json::array();
+  for (int64_t adapter = 0; adapter <= std::ssize(call.host.adapters); ++adapter)
+    models.push_back(model_json(call.host, model_with(call.host, adapter)));
+  call.send({{"object", "list"}, {"data", std::move(models)}});
 }
 
 void answer_model(const Call& call) {
   const std::string name = call.request.path.substr(std::string_view("/v1/models/").size());
-  if (name != call.host.name)
-    throw ApiError(404, "invalid_request_error", "model_not_found",
-                   fmt::format("there is no model '{}': this server has '{}'", name, call.host.name),
-                   "model");
-  call.send(model_json(call.host));
+  call.send(model_json(call.host, find_model(call.host, name)));
 }
 
 void answer_metrics(const Call& call) {
@@ -94,11 +110,9 @@ void Call::send(const Json& answer, Headers headers) const {
   reply->send(200, std::move(headers), json_line(answer));
 }
 
-void check_model(Fields& fields, const Host& host) {
+ChosenModel read_model(Fields& fields, const Host& host) {
   const auto name = fields.text("model");
-  if (name && *name != host.name)
-    throw ApiError(404, "invalid_request_error", "model_not_found",
-                   fmt::format("there is no model '{}': this server has '{}'", *name, host.name), "model");
+  return name ? find_model(host, *name) : model_with(host, 0);
 }
 
 }  // namespace genesis::serving

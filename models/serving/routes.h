@@ -41,9 +41,15 @@ void answer_detokenize(const Call& call);  // /detokenize
 void answer_embeddings(const Call& call);  // /v1/embeddings
 void answer_rerank(const Call& call);      // /v1/rerank
 
-// Reads "model": throws ApiError with the status 404 unless it is absent or the server's.
 class Fields;
-void check_model(Fields& fields, const Host& host);
+// The model that a request names: the server's, or that with one of its adapters.
+struct ChosenModel {
+  std::string name;     // as /v1/models lists it
+  int64_t adapter = 0;  // LanguageOptions::adapters, from 1; 0: none
+};
+// Reads "model": the server's name, also if there is none, an adapter's, or "MODEL:ADAPTER". Throws ApiError with the status 404 for
+// another one.
+ChosenModel read_model(Fields& fields, const Host& host);
 
 // Returns the page with which a person tries the model in a browser.
 std::string_view chat_page();

@@ -11,8 +11,6 @@
 namespace genesis::serving {
 namespace {
 
-std::string name_of_file(const std::string& file) { return std::filesystem::path(file).stem().string(); }
-
 // Compares in a time that does not depend on where the texts differ.
 bool is_same(const std::string& a, const std::string& b) {
   unsigned different = a.size() != b.size();
@@ -87,9 +85,14 @@ const Route* find_route(const HttpRequest& request) {
 
 }  // namespace
 
+std::string name_for_clients(const ServiceOptions& options, const std::string& file) {
+  return options.name.empty() ? std::filesystem::path(file).stem().string() : options.name;
+}
+
 Service::Service(std::shared_ptr<const Model> model, const std::string& file, const ServiceOptions& options)
-    : options_(options), host_{.name = options.name.empty() ? name_of_file(file) : options.name} {
+    : options_(options), host_{.name = name_for_clients(options, file)} {
   host_.created = static_cast<int64_t>(std::time(nullptr));
+  for (const text::Adapter& adapter : options.language.adapters) host_.adapters.push_back(adapter.name);
   if (model->find_entry("prefill") && model->find_entry("decode")) {
     host_.language = std::make_unique<LanguageModel>(model, file, options.language, host_.metrics);
     const CacheNeeds needs = cache_needs(*model, options.language);

@@ -22,6 +22,9 @@ struct ServiceOptions {
       true;  // listens on this machine only: then the client must have called it by a name of this machine
 };
 
+// Returns the model's name for clients.
+std::string name_for_clients(const ServiceOptions& options, const std::string& file);
+
 class Service {
  public:
   // Opens what the model can do: write texts (entry points prefill and decode), make vectors (embed), score pairs (a classifier).

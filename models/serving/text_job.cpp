@@ -81,6 +81,7 @@ void Job::submit(size_t number) {
   request.options.seed += number % count();
   request.shares_prompt = count() > 1;
   request.group = client_;
+  request.adapter = task_.adapter;
   if (task_.constrain) request.options.constraint = task_.constrain();
   const auto on_piece = [this, number](const text::Piece& piece) {
     texts_[number].piece += piece.text;

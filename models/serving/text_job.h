@@ -14,6 +14,7 @@ namespace genesis::serving {
 struct TextTask {
   std::vector<std::vector<int64_t>> prompts;
   int64_t n = 1;                       // texts of each prompt: the n-th, from 0, has the seed plus n
+  int64_t adapter = 0;                 // LanguageOptions::adapters, from 1; 0: none
   text::GenerateOptions options = {};  // max_tokens: as far as the context goes
   // Makes SamplingOptions::constraint for each text, which follows this text alone; empty: none.
   std::function<std::function<void(std::span<const int64_t>, std::span<float>)>()> constrain = {};

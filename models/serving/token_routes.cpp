@@ -8,7 +8,7 @@ void answer_tokenize(const Call& call) {
   const LanguageModel& model = call.language();
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  check_model(fields, call.host);
+  read_model(fields, call.host);
   fields.required("content", "a string");
   const std::string text = *fields.text("content");
   const bool add_special = fields.flag("add_special").value_or(false),
@@ -28,7 +28,7 @@ void answer_detokenize(const Call& call) {
   const LanguageModel& model = call.language();
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  check_model(fields, call.host);
+  read_model(fields, call.host);
   const std::vector<int64_t> tokens =
       fields.whole_numbers("tokens", fields.required("tokens", "a list of tokens"));
   fields.refuse_others();

@@ -1,35 +1,17 @@
 #include "tests/fuzz/try_request.h"
 
-#include "models/grammar/gbnf.h"
-#include "models/grammar/json_schema.h"
-#include "models/grammar/regex.h"
 #include "models/serving/chat_messages.h"
 #include "models/serving/tool_calls.h"
+#include "tests/fuzz/try_grammar.h"
 
 namespace genesis::testing {
 namespace {
 
-// Follows a few texts, which makes states of the grammar.
-void follow(grammar::Grammar grammar, grammar::Grammar::Rule root) {
-  grammar.set_root(root);
-  grammar::Recognizer recognizer(std::move(grammar));
-  for (const std::string text : {"{\"name\": \"a\", \"n\": [1, 2.5e3]}", "abc", "[[[", "\"\\u00e9"}) {
-    auto state = recognizer.start();
-    for (const char byte : text) state = recognizer.next(state, static_cast<unsigned char>(byte));
-  }
-}
-
 void try_format(const serving::Json& format) {
-  grammar::Grammar grammar;
-  if (format.is_string()) {
-    const auto text = format.get<std::string>();
-    const auto root =
-        text.find("::=") == std::string::npos ? add_regex_search(grammar, text) : add_gbnf(grammar, text);
-    return follow(std::move(grammar), root);
-  }
-  if (!format.is_object()) return;
-  const auto root = add_json_schema(grammar, format);
-  follow(std::move(grammar), root);
+  if (format.is_object()) return try_grammar(Description::kSchema, format.dump());
+  if (!format.is_string()) return;
+  const auto text = format.get<std::string>();
+  try_grammar(text.find("::=") == std::string::npos ? Description::kRegex : Description::kGbnf, text);
 }
 
 }  // namespace

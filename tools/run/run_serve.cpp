@@ -4,6 +4,7 @@
 
 #include "executor/cache_pages.h"
 #include "executor/runtime/device.h"
+#include "models/serving/adapters.h"
 #include "models/serving/service.h"
 #include "tools/common/model_name.h"
 #include "tools/common/numbers.h"
@@ -15,8 +16,8 @@ namespace genesis::tools {
 namespace {
 
 struct ServeFlags {
-  std::string file, hub_name, keys, memory;
-  std::vector<std::string> origins;
+  std::string file, hub_name, keys, memory, prefix_cache;
+  std::vector<std::string> origins, adapters;
   serving::ServiceOptions service;
   HttpOptions http;
   double body_megabytes = 16;
@@ -90,6 +91,7 @@ std::string sizes_text(const Model& model, const serving::CacheNeeds& needs) {
 void print_needs(const ServeFlags& flags, const std::shared_ptr<const Model>& model) {
   const serving::CacheNeeds needs = serving::cache_needs(*model, flags.service.language);
   const int64_t cache = needs.cache_bytes, steps = serving::step_bytes(model, flags.service.language);
+  const int64_t kept = flags.service.language.prefix_bytes;
   const int64_t longest = serving::texts_of(*model, needs, needs.positions);
   flags.out.print({{"texts", longest},
                    {"rows", needs.rows},
@@ -98,17 +100,34 @@ void print_needs(const ServeFlags& flags, const std::shared_ptr<const Model>& mo
                    {"text_bytes", needs.row_bytes},
                    {"cache_bytes", cache},
                    {"step_bytes", steps},
-                   {"total_bytes", needs.weight_bytes + cache}},
+                   {"prefix_bytes", kept},
+                   {"total_bytes", needs.weight_bytes + cache + kept}},
                   [&] {
                     std::cout << fmt::format(
                         "{} texts at a time, of which {} may be of {} tokens with their answers\nweights "
                         "{}\ncache   {}, {} for "
-                        "a text of {} tokens\n{}steps   {}\ntotal   {}, without the program's own\n",
+                        "a text of {} tokens\n{}steps   {}\nkept    {} of earlier prompts\ntotal   {}, "
+                        "without the program's own\n",
                         needs.rows, longest, needs.positions, human_bytes(needs.weight_bytes),
                         human_bytes(cache), human_bytes(needs.row_bytes), needs.positions,
-                        sizes_text(*model, needs), human_bytes(steps),
-                        human_bytes(needs.weight_bytes + cache + steps));
+                        sizes_text(*model, needs), human_bytes(steps), human_bytes(kept),
+                        human_bytes(needs.weight_bytes + cache + steps + kept));
                   });
+}
+
+// Reads --adapter NAME=FOLDER.
+void read_adapters(ServeFlags& flags, const Model& model, const std::string& server) {
+  std::set<std::string> names = {server};
+  for (const std::string& given : flags.adapters) {
+    const size_t equals = given.find('=');
+    const std::string name = given.substr(0, equals);
+    if (name.empty() || equals + 1 >= given.size() || equals == std::string::npos)
+      fail_usage("--adapter {}: expected NAME=FOLDER", given);
+    if (!names.insert(name).second)
+      fail_usage("--adapter {}: the server's model or another adapter has the name '{}' already", given,
+                 name);
+    flags.service.language.adapters.push_back(serving::read_adapter(model, name, given.substr(equals + 1)));
+  }
 }
 
 bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1"; }
@@ -147,6 +166,12 @@ void serve(ServeFlags& flags, const Command& app) {
     fail_usage(
         "--reproducible: drafts are verified in products of more rows, which a GPU rounds otherwise; leave "
         "out --draft");
+  if (!flags.adapters.empty() && !flags.service.language.text.draft.empty())
+    fail_usage("--adapter: drafts are verified without adapters; leave out --draft");
+  if (!flags.prefix_cache.empty())
+    flags.service.language.prefix_bytes =
+        bytes_or_fail("--prefix-cache " + flags.prefix_cache, flags.prefix_cache);
+  read_adapters(flags, *model, serving::name_for_clients(flags.service, file));
   if (writes_texts(*model)) fit_memory(flags, *model, app.is_given("--parallel"));
   if (flags.check) {
     if (!writes_texts(*model)) fail("--check: {} writes no texts, so it has no cache", file);
@@ -176,6 +201,9 @@ void add_limits(Command& command, ServeFlags& flags) {
                      "bytes for weights and cache, such as 60GB: as many texts at a time as they hold, at "
                      "most 64; on the CPU, more "
                      "--parallel texts share them, each as it needs");
+  command.add_option("--prefix-cache", flags.prefix_cache,
+                     "on the CPU: bytes, such as 2GB, for what was read of earlier prompts, so that a "
+                     "conversation that comes back after many others is not read again; default: none");
   add_number(command, "--connections", limits.connections, "connections that may be open",
              Range<int>{1, 100000});
   add_number(command, "--max-body", flags.body_megabytes, "megabytes of a request",
@@ -209,6 +237,12 @@ void add_serve(Command& app) {
       ->allow_extra_args(false);
   command->add_option("--name", flags->service.name,
                       "name of the model for clients; default: that of the file");
+  command
+      ->add_option(
+          "--adapter", flags->adapters,
+          "NAME=FOLDER: a LoRA adapter of PEFT, which requests choose as the model NAME; may be given "
+          "again")
+      ->allow_extra_args(false);
   command->add_option("--tokenizer", flags->service.language.text.tokenizer,
                       "a tokenizer.json, a folder with one, or a model that contains one");
   command->add_option("--template", flags->service.language.text.chat_template,

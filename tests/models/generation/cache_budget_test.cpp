@@ -128,6 +128,38 @@ TEST(CacheBudget, ShortRequestsDoNotKeepALongOneWaiting) {
   EXPECT_LT(order[1], *std::min_element(order.begin() + 2, order.end()));
 }
 
+// More texts than rows come back in turn. They are read again, or not, with the same tokens and log-probabilities.
+TEST(PrefixStore, TextsThatComeBackAreNotReadAgain) {
+  constexpr int64_t kTexts = 9;
+  const auto model = small(3);
+  const std::vector<Result> expected = alone(small(1), kTexts);
+  Session measured = text::open_for_generation(model, {});
+  const int64_t unit = CachePages(measured).saved_bytes(16) + 16 * 8;
+  for (const int64_t units : {0, 9, 1000})
+    for (const bool is_paged : {false, true}) {
+      EngineOptions options = options_with(is_paged ? bytes_for(*model, 0) : 0);
+      options.prefix_bytes = units * unit;
+      Served served(model, options);
+      std::vector<int64_t> cached(3);
+      for (size_t round = 0; round < 3; ++round)
+        for (int64_t i = 0; i < kTexts; ++i) {
+          Request request = request_of(i);
+          request.group = round == 2 ? 1 : 0;
+          const RequestId id = served.engine.submit(std::move(request));
+          while (served.engine.step()) {
+          }
+          const Result result = *served.engine.poll(id).result;
+          expect_equal(result, expected[static_cast<size_t>(i)], i);
+          cached[round] += result.cached;
+          EXPECT_LE(served.engine.load().prefix_bytes, options.prefix_bytes);
+        }
+      EXPECT_EQ(cached[2], cached[0]);  // another group finds nothing
+      if (units == 1000) {
+        EXPECT_GT(cached[1], cached[0] + 300);
+      }
+    }
+}
+
 TEST(CacheBudget, RefusesMemoryForLessThanOneText) {
   const auto model = small(kRows);
   try {

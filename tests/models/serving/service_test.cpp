@@ -205,6 +205,21 @@ TEST_F(Serve, ApplyChatTemplate) {
       "<|im_start|>system\nHi!<|im_end|>\n<|im_start|>assistant\n");
 }
 
+// OpenAI's client sends a null content beside calls, and this template adds it to texts.
+TEST_F(Serve, CallsOfToolsNeedNoContent) {
+  Json messages = message("a");
+  messages.push_back(
+      {{"role", "assistant"},
+       {"content", nullptr},
+       {"tool_calls",
+        {{{"id", "1"}, {"type", "function"}, {"function", {{"name", "f"}, {"arguments", "{}"}}}}}}});
+  messages.push_back({{"role", "tool"}, {"tool_call_id", "1"}, {"content", "b"}});
+  EXPECT_EQ(
+      answer("/apply-template", {{"messages", messages}})["prompt"],
+      "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<|im_end|>\n<|im_start|>tool\nb<|im_end|>\n"
+      "<|im_start|>assistant\n");
+}
+
 TEST_F(Serve, Responses) {
   const Json body = {
       {"input", "In the"}, {"max_output_tokens", 4}, {"seed", 5}, {"ignore_eos", true}, {"store", false}};

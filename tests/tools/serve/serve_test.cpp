@@ -286,6 +286,11 @@ TEST_F(ServeTool, FlagsAreChecked) {
   write_text(path("keys"), "# none\n\n");
   expect_error(run_tool("genesis-run", {"serve", model, "--api-key-file", path("keys")}), {"has no key"});
   expect_error(run_tool("genesis-run", {"serve", model, "--memory", "1000"}), {"has no room for 1 texts"});
+  expect_usage_error(run_tool("genesis-run", {"serve", model, "--adapter", "one"}), {"expected NAME=FOLDER"});
+  expect_usage_error(run_tool("genesis-run", {"serve", model, "--adapter", "qwen2=x"}),
+                     {"another adapter has the name 'qwen2'"});
+  expect_error(run_tool("genesis-run", {"serve", model, "--adapter", "one=" + path("none")}),
+               {"adapter_config.json"});
   const auto needs = expect_json(
       run_tool("genesis-run", {"serve", model, "--check", "--json", "--context", "256", "--parallel", "3"}));
   EXPECT_EQ(needs["texts"], 3);

@@ -1,0 +1,101 @@
+#include "executor/generation/prefix_store.h"
+
+#include <algorithm>
+
+#include "schema/core/error.h"
+
+namespace genesis::generation {
+namespace {
+
+uint64_t mixed(uint64_t hash, uint64_t number) {
+  hash = (hash ^ number) * 0x9E3779B97F4A7C15ull;
+  return hash ^ (hash >> 29);
+}
+
+template <class Unit>
+uint64_t key_of(const Unit& unit) {
+  uint64_t key = mixed(mixed(unit.before, unit.group), static_cast<uint64_t>(unit.adapter));
+  for (const int64_t token : unit.tokens) key = mixed(key, static_cast<uint64_t>(token));
+  return key;
+}
+
+}  // namespace
+
+PrefixStore::PrefixStore(Session& session, int64_t bytes, int64_t unit)
+    : session_(session), bytes_(bytes), unit_(unit) {
+  if (bytes > 0 && cache_page_bytes(session.device()) == 0)
+    fail("prompts are kept in the host's memory only for a session on the CPU, got one on '{}'",
+         session.device());
+}
+
+// The caches have their final addresses once the engine runs.
+CachePages& PrefixStore::memory() {
+  if (!memory_) {
+    memory_.emplace(session_, CachePages::Use::kCopiesOnly);
+    unit_bytes_ = memory_->saved_bytes(unit_) + unit_ * static_cast<int64_t>(sizeof(int64_t));
+  }
+  return *memory_;
+}
+
+PrefixStore::Unit* PrefixStore::find(uint64_t key, const Unit& wanted) {
+  const auto found = units_.find(key);
+  if (found == units_.end() || !found->second.is_same(wanted)) return nullptr;
+  by_age_.erase(age(key, found->second));
+  found->second.last_used = time_;
+  by_age_.insert(age(key, found->second));
+  return &found->second;
+}
+
+// Returns false if a unit fits only in place of one that was used just now.
+bool PrefixStore::make_room() {
+  while (used_ + unit_bytes_ > bytes_) {
+    if (by_age_.empty() || std::get<0>(*by_age_.begin()) == time_) return false;
+    units_.erase(std::get<2>(*by_age_.begin()));
+    by_age_.erase(by_age_.begin());
+    used_ -= unit_bytes_;
+  }
+  return true;
+}
+
+void PrefixStore::save(const Text& text, size_t row) {
+  if (bytes_ == 0) return;
+  CachePages& cache = memory();
+  ++time_;
+  Unit unit{.group = text.group, .adapter = text.adapter, .tokens = {}};
+  const int64_t end = std::min({text.shareable, text.cached - 1, text.size()});
+  for (int64_t at = 0; at + unit_ <= end; at += unit_) {
+    const auto tokens = text.tokens.begin() + at;
+    unit.tokens.assign(tokens, tokens + unit_);
+    const uint64_t key = key_of(unit);
+    if (const Unit* known = find(key, unit)) {
+      unit.before = known->number;
+      continue;
+    }
+    if (units_.contains(key) || !make_room()) return;  // another unit has the same key
+    Unit made{++made_,      unit.before, unit.group,
+              unit.adapter, unit.tokens, cache.save(static_cast<int64_t>(row), at, unit_),
+              time_,        at / unit_};
+    by_age_.insert(age(key, made));
+    units_.emplace(key, std::move(made));
+    used_ += unit_bytes_;
+    unit.before = made_;
+  }
+}
+
+void PrefixStore::load(Text& text, size_t row, const std::vector<int64_t>& prompt, int64_t most) {
+  if (bytes_ == 0 || units_.empty()) return;
+  ++time_;
+  Unit unit{.group = text.group, .adapter = text.adapter, .tokens = {}};
+  for (int64_t at = 0; at + unit_ <= most; at += unit_) {
+    const auto tokens = prompt.begin() + at;
+    unit.tokens.assign(tokens, tokens + unit_);
+    const Unit* known = find(key_of(unit), unit);
+    if (!known) return;
+    unit.before = known->number;
+    if (at < text.cached) continue;
+    memory().load(static_cast<int64_t>(row), at, unit_, known->data.get());
+    text.cached = text.shareable = at + unit_;
+  }
+}
+
+}  // namespace genesis::generation

@@ -1,0 +1,33 @@
+#include "models/serving/adapters.h"
+
+#include "models/formats/hugging_face/adapter.h"
+#include "schema/core/error.h"
+
+namespace genesis::serving {
+namespace {
+
+// Returns true if both have the same initial values of everything but adapters.
+bool has_same_weights(const Model& base, const Model& adapted) {
+  const auto of = [](const Model& model) {
+    const auto changed = model.metadata.find("adapter_weights");
+    return changed == model.metadata.end() ? std::string() : changed->second;
+  };
+  return of(base) == of(adapted);
+}
+
+}  // namespace
+
+text::Adapter read_adapter(const Model& model, const std::string& name, const std::filesystem::path& path) {
+  const std::filesystem::path folder = std::filesystem::is_regular_file(path) ? path.parent_path() : path;
+  Model adapted(model);
+  models::hugging_face::load_adapter(adapted, folder.empty() ? "." : folder);
+  if (!has_same_weights(model, adapted))
+    fail(
+        "the adapter {} changes weights of the model itself (DoRA, embeddings, biases or modules_to_save), "
+        "which "
+        "all texts share: merge it (genesis-opt MODEL --adapter {} --merge-lora) and serve that model",
+        path.string(), path.string());
+  return text::adapter_of(adapted, name);
+}
+
+}  // namespace genesis::serving
