@@ -8,6 +8,7 @@
 #include "executor/switches.h"
 #include "passes/core/bind.h"
 #include "passes/core/prepared_values.h"
+#include "passes/distribution/expert_shards.h"
 #include "passes/distribution/optimizer_shards.h"
 #include "passes/distribution/peers.h"
 #include "passes/distribution/pipeline/stages.h"
@@ -119,8 +120,9 @@ StateStorage storage_of_all(const Model& model, const Target& target, const Sess
   const Switches switches = switches_of(options, target);
   const auto runs = [&](const char* pass) { return options.optimize && !switches.passes.contains(pass); };
   StateStorage storage;
+  if (runs("partition_experts")) storage = passes::find_expert_shards(model, options.mesh, options.rank);
   if (runs("partition") && (runs("decode_slices") || encoded_states(model).groups.empty()))
-    storage = passes::find_tensor_shards(model, options.mesh, options.rank, target);
+    append(storage, passes::find_tensor_shards(model, options.mesh, options.rank, target), model);
   append(storage, encoded_slices(model, storage), model);
   if (runs("split_stages"))
     append(storage, passes::find_stage_states(model, options.mesh, options.rank, options.zero, target),

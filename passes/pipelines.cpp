@@ -84,6 +84,7 @@ constexpr Pass kInference[] = {
     {"split_stages", "first: it recognizes steps as they were written, and keeps the work of one stage", split_stages, has_ranks},
     {"fuse_linear_cross_entropy", "before partition, which shards it, so that no rank has logits of all classes", fuse_linear_cross_entropy, has<ops::CrossEntropy>},
     {"partition", "early: it recognizes layers as they were written, and later passes handle its exchanges with all others", partition, has_ranks},
+    {"partition_experts", "after partition, which leaves experts alone; early for the same reason", partition_experts, has_ranks},
     {"decode_slices", "after partition, which shards weights without regard to their quantized form", decode_slices, has_storage},
     {"gather_weights", "early: every pass after it sees whole weights", gather_weights, has_storage},
     {"distribute", "early: with one rank it removes all exchanges, which patterns do not expect", distribute, has_collectives},
@@ -119,6 +120,7 @@ constexpr Pass kInference[] = {
 constexpr Pass kTraining[] = {
     {"split_stages", "first: it recognizes steps as they were written, and keeps the work of one stage", split_stages, has_ranks},
     {"partition", "early: it recognizes layers as they were written, and later passes handle its exchanges with all others", partition, has_ranks},
+    {"partition_experts", "after partition, which leaves experts alone; early for the same reason", partition_experts, has_ranks},
     {"decode_slices", "after partition, which shards weights without regard to their quantized form", decode_slices, has_storage},
     {"shard_sequence", "after partition, which adds the sums over ranks; early: it recognizes norms and residual sums as they were written", shard_sequence, has_ranks},
     {"shard_optimizer", "before distribute, which splits exchanges into buckets: here one node exchanges all gradients", shard_optimizer, has_ranks},

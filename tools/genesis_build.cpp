@@ -61,7 +61,7 @@ struct Flags {
   std::string name, hub_name, output, tokenizer, pooling, weights;
   std::vector<std::string> settings, ignored;
   uint64_t seed = 0;
-  bool list = false, quiet = false, link = false, widen = false, normalize = false;
+  bool list = false, quiet = false, link = false, no_values = false, widen = false, normalize = false;
   Output out;
 };
 
@@ -228,9 +228,9 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
   const init::Watcher watcher([&](auto... about) { progress.update(about...); });
   const models::Settings settings = parse_settings(flags.settings);
   MappedFiles files;
-  auto model = is_imported(flags.name)
-                   ? import_named(flags, settings, files)
-                   : make_with_tokenizer(flags.name, settings, flags.seed, flags.tokenizer);
+  auto model = is_imported(flags.name) ? import_named(flags, settings, files)
+               : flags.no_values       ? models::make_uninitialized_model(flags.name, settings)
+                                 : make_with_tokenizer(flags.name, settings, flags.seed, flags.tokenizer);
   if (!flags.weights.empty()) models::load_weights(*model, flags.weights, flags.ignored);
   set_pooling(*model, flags);
   if (!flags.link) files.clear();
@@ -301,9 +301,12 @@ void build(Flags flags, const Command& app) {
   check_rules(
       app,
       {{flags.pooling.empty(), {"--normalize"}, "without --pooling"},
-       {imports, {"--seed"}, "with a folder or a file of weights, which are there"},
+       {imports, {"--seed", "--no-values"}, "with a folder or a file of weights, which are there"},
        {models::pt2::is_pt2_file(flags.name), {"--set"}, "with an exported program, which is what it is"},
        {is_program(flags.name), {"--ignore-extra"}, "with a program, which has no extra weights"},
+       {flags.no_values,
+        {"--seed", "--tokenizer", "--weights", "--pooling"},
+        "with --no-values, which leaves all weights zero"},
        {imports, {"--weights"}, "with a folder or a file of weights, which are there"},
        {!imports && flags.weights.empty(), {"--ignore-extra"}, "with a model of the zoo, without --weights"},
        {!imports, {"--link", "--widen"}, "with a model of the zoo, which has no files of weights yet"}});
@@ -342,6 +345,9 @@ void add_flags(Command& app, Flags& flags) {
                  "? any character) that the model does not have; may be given again")
       ->allow_extra_args(false);
   add_number(app, "--seed", flags.seed, "decides every initial value");
+  app.add_flag("--no-values", flags.no_values,
+               "of a model of the zoo: write no weights, for plans of models that this machine cannot hold "
+               "(genesis-opt --check)");
   app.add_flag("--link", flags.link,
                "leave the weights in their files, which then have to stay where they are, seen from "
                "the new file");

@@ -20,6 +20,7 @@
 #include "passes/precision/passes.h"
 #include "passes/training/add_loss.h"
 #include "passes/training/evaluation.h"
+#include "passes/training/expert_load.h"
 #include "passes/training/train_step.h"
 #include "passes/training/weight_average.h"
 #include "schema/file/writer.h"
@@ -63,7 +64,7 @@ struct Flags {
   std::vector<std::string> passes, disable, entries, keep_f32, groups, frozen;
   QuantizeFlags quantize;
   bool list_passes = false, list_ops = false, inference = false, averages = false, merge_lora = false,
-       text = false, force = false, quiet = false;
+       text = false, force = false, expert_load = false, quiet = false;
   CheckFlags check;
   BudgetFlags memory;
   Output out;
@@ -192,6 +193,7 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
   }
   jobs::check_has_loss({model, flags.input}, train.entry);
   jobs::check_quantized_training(model);
+  if (flags.expert_load) passes::add_expert_load(model, train.entry);
   passes::add_training(model, train, options);
 }
 
@@ -273,7 +275,7 @@ void check_rewrite(const Flags& flags, const Command& app) {
             {whole_file && flags.train.empty(),
              {"--disable"},
              "with --cast, --quantize, --cache-dtype or --memory-budget alone, which run no passes"},
-            {flags.train.empty(), {"--freeze", "--loss"}, "without --train OPTIMIZER"},
+            {flags.train.empty(), {"--freeze", "--loss", "--expert-load"}, "without --train OPTIMIZER"},
             {flags.save_adapter.empty(), {"--force"}, "without --save-adapter FOLDER"}});
   check_adapter_folder(flags);
   flags.quantize.check(app);
@@ -391,6 +393,9 @@ void add_model_flags(Command& app, Flags& flags) {
          "with --train: parameters of these names are not trained (* any text, ? any character), such as "
          "'layer1.*'")
       ->take_all();
+  app.add_flag("--expert-load", flags.expert_load,
+               "with --train: the step also returns the share of each expert in the tokens of its layer, for "
+               "--metrics and the page");
   app.add_option("--cast", flags.cast,
                  "compute in bf16 or f16: with --train the training step, whose weights stay f32; without "
                  "it all entry points, weights included");

@@ -8,6 +8,7 @@
 #include "schema/core/error.h"
 #include "schema/messages/log.h"
 #include "schema/ranks/mesh_axes.h"
+#include "schema/ranks/mesh_groups.h"
 
 namespace genesis {
 namespace {
@@ -26,7 +27,7 @@ void warn_of_copies(SharedWork work) try {
 
 void check_shares(const Mesh& mesh, SharedWork work) {
   if (work != SharedWork::kLayers) return;
-  const int64_t ranks = mesh.size(kDataAxis), stages = mesh.size(kPipelineAxis);
+  const int64_t ranks = mesh.size(kReplicaAxis), stages = mesh.size(kPipelineAxis);
   if (stages > 1)
     fail(
         "--mesh {}: ranks along 'pipeline' share the micro-batches' way through a training step, and here "

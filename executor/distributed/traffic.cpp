@@ -7,6 +7,7 @@
 #include "passes/core/match.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/collective/point_to_point.h"
+#include "schema/ranks/mesh_groups.h"
 
 namespace genesis {
 namespace {
@@ -32,12 +33,12 @@ int64_t bytes_over_link(const Step& step, int64_t ranks) {
 
 std::vector<AxisTraffic> traffic_of(const Plan& plan, const Mesh& mesh) {
   std::vector<AxisTraffic> traffic;
-  for (const MeshAxis& axis : mesh.axes()) {
-    AxisTraffic along{axis.name, 0, 0};
+  for (const std::string& name : group_names(mesh)) {
+    AxisTraffic along{name, 0, 0};
     for (const Step& step : plan.steps) {
-      if (axis_of(*step.op, step.attributes) != axis.name) continue;
+      if (axis_of(*step.op, step.attributes) != name) continue;
       ++along.calls;
-      along.bytes += bytes_sent(step, axis.size);
+      along.bytes += bytes_sent(step, mesh.size(name));
     }
     if (along.calls > 0) traffic.push_back(along);
   }

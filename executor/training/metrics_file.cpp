@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "passes/training/expert_load.h"
 #include "schema/core/error.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/read_file.h"
@@ -54,6 +55,11 @@ nlohmann::ordered_json row_of(const TrainMetrics& m) {
   if (m.checkpoint_stall_seconds > 0) row["checkpoint_stall_seconds"] = m.checkpoint_stall_seconds;
   add_numbers("", m.outputs, row);
   add_numbers("evaluation_", m.evaluation_outputs, row);
+  for (const std::vector<double>& layer : m.expert_load) {
+    nlohmann::ordered_json shares = nlohmann::ordered_json::array();
+    for (const double share : layer) shares.push_back(std::round(share * 1e5) / 1e5);
+    row[passes::kExpertLoad].push_back(std::move(shares));
+  }
   return row;
 }
 

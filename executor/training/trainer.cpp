@@ -1,5 +1,6 @@
 #include "executor/training/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "executor/training/evaluator.h"
 #include "executor/training/learning_rate.h"
 #include "executor/training/metrics_file.h"
+#include "passes/training/expert_load.h"
 #include "schema/file/writer.h"
 
 namespace genesis {
@@ -47,6 +49,19 @@ class SpeedMeter {
   int64_t steps_ = 0;
 };
 
+// The number that says most is the load of the busiest expert of all layers, as a multiple of the mean.
+void read_expert_load(const NamedTensors& outputs, TrainMetrics& metrics) {
+  const auto at = outputs.find(passes::kExpertLoad);
+  if (at == outputs.end() || at->second.type().shape.rank() != 2) return;
+  const std::vector<double> shares = at->second.to_doubles();
+  const auto experts = static_cast<size_t>(at->second.size(1));
+  if (shares.empty()) return;
+  for (size_t first = 0; first < shares.size(); first += experts)
+    metrics.expert_load.emplace_back(shares.begin() + static_cast<ptrdiff_t>(first),
+                                     shares.begin() + static_cast<ptrdiff_t>(first + experts));
+  metrics.outputs["expert_load_max"] = *std::ranges::max_element(shares) * static_cast<double>(experts);
+}
+
 TrainMetrics read_metrics(const NamedTensors& outputs, int64_t step) {
   TrainMetrics metrics{.step = step};
   if (!outputs.contains("loss")) fail("a training step needs an output 'loss', this one has none");
@@ -59,6 +74,7 @@ TrainMetrics read_metrics(const NamedTensors& outputs, int64_t step) {
   const std::set<std::string> own = {"loss", "grad_norm", "lr", "loss_scale", "skipped_steps"};
   for (const auto& [name, value] : outputs)
     if (value.numel() == 1 && !own.contains(name)) metrics.outputs[name] = value.item<double>();
+  read_expert_load(outputs, metrics);
   return metrics;
 }
 

@@ -4,6 +4,7 @@
 #include "models/data/conversation_files.h"
 #include "models/jobs/training_checks.h"
 #include "models/open_model.h"
+#include "passes/training/expert_load.h"
 #include "passes/training/train_options.h"
 #include "passes/training/train_step.h"
 #include "schema/file/format/hash.h"
@@ -26,6 +27,7 @@ std::shared_ptr<Model> load_prepared(const TrainJob& job, const std::string& fil
   const bool packs = model->find_entry("loss_packed") && !data::conversation_files(job.data).empty();
   const passes::TrainOptions standard{.entry = packs ? "loss_packed" : "loss"};
   check_quantized_training(*model);
+  if (job.expert_load) passes::add_expert_load(*model, standard.entry);
   passes::add_training(*model, passes::parse_train_options(job.optimizer, standard));
   return model;
 }

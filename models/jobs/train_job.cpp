@@ -19,6 +19,7 @@
 #include "passes/training/train_options.h"
 #include "schema/core/setting_error.h"
 #include "schema/messages/log.h"
+#include "schema/ranks/mesh_groups.h"
 #include "schema/version.h"
 
 namespace genesis::jobs {
@@ -169,9 +170,9 @@ void Training::open_data() {
 // Ranks whose plans differ, as those of different builds may, would wait for collectives that others never call.
 void Training::check_exchanges() {
   const Plan plan = session_->plan("train_step", training_->batch(0));
-  for (const MeshAxis& axis : world_->mesh().axes())
-    world_->require_same(fmt::format("what the training step exchanges along '{}'", axis.name),
-                         exchanges_along(axis.name, plan), axis.name);
+  for (const std::string& name : group_names(world_->mesh()))
+    world_->require_same(fmt::format("what the training step exchanges along '{}'", name),
+                         exchanges_along(name, plan), name);
 }
 
 // Observes a step, and warns of a learning rate that stays 0. A warm-up has rate 0 in its first step only.

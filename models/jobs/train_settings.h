@@ -26,6 +26,7 @@ struct TrainJob {
   // the file brings goes on.
   std::string optimizer = {};
   passes::LoraOptions lora = {.rank = 0};  // rank 0: no adapters
+  bool expert_load = false;  // a new training counts the load of experts (passes/training/expert_load.h)
 
   int64_t steps = 100;  // in total, those before a resume included
   double minutes = 0;   // stop after this much time, with an evaluation; 0: never

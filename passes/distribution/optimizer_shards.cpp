@@ -10,6 +10,7 @@
 #include "schema/messages/log.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ranks/mesh_axes.h"
+#include "schema/ranks/mesh_groups.h"
 
 namespace genesis::passes {
 namespace {
@@ -38,6 +39,11 @@ class Slices {
   Slices(const Model& model, const StateStorage& storage) : model_(model) {
     for (const StoredGroup& group : storage.groups)
       if (is_slice(group)) slices_[group.members[0]] = &group;
+  }
+
+  // Returns true if ranks along "data" have different shards of the state, since they have different experts.
+  bool is_of_experts(int32_t state) const {
+    return has(state) && slices_.at(state)->shard->axis == kExpertShardAxis;
   }
 
   int32_t of(int32_t state) const { return has(state) ? slices_.at(state)->parts[0] : state; }
@@ -138,7 +144,7 @@ class Finder {
   // Returns whether only the update reads the moment's old value and the new one becomes the state's value.
   bool is_private(const Graph& graph, const Uses& uses, const Node& update, size_t input, size_t k) const {
     const int32_t state = state_of(graph, update.inputs[input]);
-    if (state < 0) return false;
+    if (state < 0 || slices_.is_of_experts(state)) return false;
     const State& moment = model_.state(state);
     const ValueId next = update.outputs[1 + k];
     const auto is_next = [&](const StateUpdate& u) { return u.state == state && u.value == next; };
@@ -197,8 +203,8 @@ class Storage {
  private:
   bool is_shared_weight(int32_t index) const {
     const State& state = model_.state(index);
-    return zero_ >= 3 && state.role == StateRole::kParameter && shard_format(state) &&
-           state.type.shape.rank() > 1 && is_divided(slices_.type(index), ranks_) &&
+    return zero_ >= 3 && !slices_.is_of_experts(index) && state.role == StateRole::kParameter &&
+           shard_format(state) && state.type.shape.rank() > 1 && is_divided(slices_.type(index), ranks_) &&
            (in_parts_.contains(index) || !found_.is_updated(index));
   }
 

@@ -99,7 +99,7 @@ class Partitioner {
     if (shared.empty() || !has_shards(node, shared)) return emit_whole(node);
     if (const auto loss = match<ops::CrossEntropy>(node))
       rewriter_.replace(node, cross_entropy_of_shards(loss.attributes, rewriter_.map(loss.input(0)),
-                                                     rewriter_.map(loss.input(1)), shard_));
+                                                      rewriter_.map(loss.input(1)), shard_));
     else if (const auto layer = match<ops::LinearCrossEntropy>(node))
       emit_linear_cross_entropy(layer);
     else
@@ -254,8 +254,8 @@ class Partitioner {
   DimensionGroups groups_;
   std::set<size_t> wanted_;  // groups of dimensions along which states are sharded
   Rewriter rewriter_;
-  std::vector<int> cut_;              // by value id: the dimension along which it is sharded, or kWhole
-  std::vector<bool> composed_;        // by value id: whether its shard may be composed of several blocks' shards
+  std::vector<int> cut_;        // by value id: the dimension along which it is sharded, or kWhole
+  std::vector<bool> composed_;  // by value id: whether its shard may be composed of several blocks' shards
   std::map<int32_t, int32_t> shards_;  // by sharded state: the state that holds this rank's shard
 };
 

@@ -31,6 +31,18 @@ Graph gather_weights(const Graph& graph, const PassContext& context);
 // are summed over the ranks by an all_reduce. Values that a node or an output needs whole are gathered from all ranks.
 Graph partition(const Graph& graph, const PassContext& context);
 
+// Makes the graph that one of the ranks along "expert" computes: it has the experts that the context's storage keeps as its shard
+// (passes/distribution/expert_shards.h), for the tokens of all these ranks.
+//
+// If the entry point shares a batch, each rank routes its own tokens. The ranks gather the choices and the tokens (all_gather), sort
+// all pairs of a token and an expert alike, and each multiplies the rows of its own experts; grouped_matmul gives zeros in the
+// others. What the experts computed of each token is summed over the ranks by a reduce_scatter, after the sum over the experts of
+// the token: with k experts per token, this exchanges a k-th of an exchange of pairs. The backward pass does the same with gradients. In
+// other entry points all ranks have the same tokens, and an all_reduce sums the results.
+//
+// Throws an Error that names a node that cannot be computed for some experts only.
+Graph partition_experts(const Graph& graph, const PassContext& context);
+
 // Decides when sharded weights are gathered: those of a layer together, while the previous layer computes, and again for the
 // backward pass instead of keeping them (ZeRO stage 3; like FSDP, Zhao et al. 2023, arXiv:2304.11277, but as nodes of the
 // graph, whose memory and streams are planned like those of others).

@@ -7,6 +7,7 @@
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/collective/point_to_point.h"
 #include "schema/ranks/mesh_axes.h"
+#include "schema/ranks/mesh_groups.h"
 
 namespace genesis::passes {
 
@@ -29,8 +30,9 @@ void check_peers(const Graph& graph, const Mesh& mesh, int64_t rank) {
 }
 
 void check_axes(const Model& model, const Mesh& mesh) {
-  constexpr std::string_view kShared[] = {kDataAxis, kTensorAxis,
-                                          kPipelineAxis};  // passes split work along these, whatever the model names
+  constexpr std::string_view kShared[] = {
+      kDataAxis, kExpertAxis, kTensorAxis,
+      kPipelineAxis};  // passes split work along these, whatever the model names
   const auto is_named = [&](const MeshAxis& axis) {
     for (const auto& entry : model.entries())
       for (const Node& node : entry->nodes())
@@ -41,7 +43,7 @@ void check_axes(const Model& model, const Mesh& mesh) {
     if (axis.size > 1 && !is_named(axis))
       fail(
           "mesh '{}': its {} ranks along '{}' would all do the same, for no node of the model names that "
-          "mesh axis; without being named, data, tensor and pipeline share work",
+          "mesh axis; without being named, data, expert, tensor and pipeline share work",
           mesh.to_string(), axis.size, axis.name);
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "passes/core/match.h"
+#include "passes/distribution/expert_shards.h"
 #include "passes/distribution/sharding/disjoint_sets.h"
 #include "passes/distribution/sharding/factors.h"
 #include "schema/messages/log.h"
@@ -16,6 +17,7 @@
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ranks/mesh_axes.h"
+#include "schema/ranks/mesh_groups.h"
 
 namespace genesis::passes {
 namespace {
@@ -48,8 +50,9 @@ int32_t weight_of(const Graph& graph, const Node& node) {
 // with the weights `gathered` need not be sharded if these weights are.
 class Dimensions {
  public:
-  Dimensions(const Model& model, int64_t ranks, const std::set<int32_t>& gathered)
-      : model_(model), ranks_(ranks), gathered_(gathered) {
+  Dimensions(const Model& model, int64_t ranks, const std::set<int32_t>& gathered,
+             const std::set<int32_t>& of_experts)
+      : model_(model), ranks_(ranks), gathered_(gathered), of_experts_(of_experts) {
     for (const State& state : model.states()) first_of_state_.push_back(add(state.type.shape, state.name));
     for (const auto& entry : model.entries()) {
       add_values(*entry);
@@ -298,6 +301,7 @@ class Dimensions {
     for (int32_t i = 0; i < static_cast<int32_t>(model_.states().size()); ++i) {
       const State& state = model_.state(i);
       for (int dim = 0; dim < state.type.shape.rank(); ++dim) {
+        if (of_experts_.contains(i)) refuse(state_dim(i, dim), "ranks along 'expert' share its experts");
         if (!plain_format(state.type.dtype))
           refuse(state_dim(i, dim), "it is no tensor of numbers that ranks share");
         if (state.encoded && dim + 1 == state.type.shape.rank()) check_blocks(i);
@@ -312,7 +316,7 @@ class Dimensions {
 
   const Model& model_;
   const int64_t ranks_;
-  const std::set<int32_t> gathered_;
+  const std::set<int32_t> gathered_, of_experts_;
   DisjointSets classes_, groups_;
   std::vector<Dimension> dimensions_;
   std::vector<size_t> first_of_state_;
@@ -335,12 +339,13 @@ class Chooser {
  public:
   Chooser(const Model& model, const Mesh& mesh, const Target& target)
       : model_(model), target_(target), ranks_(mesh.size(kTensorAxis)) {
+    if (mesh.size(kExpertAxis) > 1) of_experts_ = states_of_experts(model);
     for (const State& state : model.states())
       if (state.role == StateRole::kParameter && state.type.shape.is_constant())
         all_weights_ += state.type.numel();
     choose({});
     if (const std::set<int32_t> gathered = weights_worth_gathering(); !gathered.empty()) choose(gathered);
-    if (chosen_.empty())
+    if (chosen_.empty() && of_experts_.empty())
       fail("{} ranks along 'tensor' cannot share any layer of this model: {}", ranks_,
            dimensions_->a_reason());
   }
@@ -359,7 +364,7 @@ class Chooser {
 
  private:
   void choose(const std::set<int32_t>& gathered) {
-    dimensions_.emplace(model_, ranks_, gathered);
+    dimensions_.emplace(model_, ranks_, gathered, of_experts_);
     chosen_.clear();
     weights_.clear();
     for (auto& [group, states] : dimensions_->groups_of_states()) {
@@ -429,6 +434,7 @@ class Chooser {
   const Model& model_;
   const Target& target_;
   const int64_t ranks_;
+  std::set<int32_t> of_experts_;  // states that ranks along "expert" share
   std::optional<Dimensions> dimensions_;
   std::map<size_t, std::vector<std::pair<int32_t, int>>> chosen_;  // dimensions of states by group
   std::map<size_t, int64_t> weights_;                              // number of elements, by group

@@ -4,6 +4,8 @@
 
 #include "schema/core/error.h"
 #include "schema/core/parse_number.h"
+#include "schema/ranks/mesh_axes.h"
+#include "schema/ranks/mesh_groups.h"
 
 namespace genesis {
 namespace {
@@ -25,7 +27,17 @@ MeshAxis parse_axis(std::string_view part, std::string_view whole) {
     fail("mesh '{}': expected AXIS=RANKS,... such as data=2,tensor=4, with one rank or more, got '{}'", whole,
          part);
   if (*size > kMaxRanks) fail("mesh '{}': more than {} ranks", whole, kMaxRanks);
+  if (name == kReplicaAxis || name == kExpertShardAxis)
+    fail("mesh '{}': '{}' is the name of ranks along other axes: take data, expert, tensor or pipeline",
+         whole, name);
   return {std::string(name), *size};
+}
+
+// Returns true if the axis is among those that `name` counts together (mesh_groups.h).
+bool is_part_of(const MeshAxis& axis, std::string_view name, bool has_experts) {
+  if (name == kReplicaAxis) return axis.name == kDataAxis;
+  if (name == kExpertShardAxis) return has_experts && (axis.name == kExpertAxis || axis.name == kTensorAxis);
+  return axis.name == name || (name == kDataAxis && axis.name == kExpertAxis);
 }
 
 }  // namespace
@@ -52,9 +64,11 @@ int64_t Mesh::ranks() const {
 }
 
 int64_t Mesh::size(std::string_view name) const {
+  const bool has_experts = stride(kExpertAxis) > 0;
+  int64_t size = 1;
   for (const MeshAxis& axis : axes_)
-    if (axis.name == name) return axis.size;
-  return 1;
+    if (is_part_of(axis, name, has_experts)) size *= axis.size;
+  return size;
 }
 
 int64_t Mesh::stride(std::string_view name) const {
@@ -66,16 +80,37 @@ int64_t Mesh::stride(std::string_view name) const {
   return 0;
 }
 
-int64_t Mesh::place(int64_t rank, std::string_view axis) const {
-  const int64_t step = stride(axis);
-  return step == 0 ? 0 : rank / step % size(axis);
+int64_t Mesh::place(int64_t rank, std::string_view name) const {
+  const bool has_experts = stride(kExpertAxis) > 0;
+  int64_t place = 0;
+  for (const MeshAxis& axis : axes_)
+    if (is_part_of(axis, name, has_experts)) place = place * axis.size + rank / stride(axis.name) % axis.size;
+  return place;
 }
 
-std::vector<int64_t> Mesh::group(int64_t rank, std::string_view axis) const {
-  const int64_t first = rank - place(rank, axis) * stride(axis);
-  std::vector<int64_t> ranks;
-  for (int64_t i = 0; i < size(axis); ++i) ranks.push_back(first + i * stride(axis));
+std::vector<int64_t> Mesh::group(int64_t rank, std::string_view name) const {
+  const bool has_experts = stride(kExpertAxis) > 0;
+  std::vector<int64_t> ranks = {rank};
+  for (const MeshAxis& axis : axes_) {
+    if (!is_part_of(axis, name, has_experts)) continue;
+    const int64_t step = stride(axis.name);
+    std::vector<int64_t> all;
+    for (const int64_t other : ranks)
+      for (int64_t i = 0; i < axis.size; ++i) all.push_back(other + (i - other / step % axis.size) * step);
+    ranks = std::move(all);
+  }
   return ranks;
+}
+
+std::vector<std::string> group_names(const Mesh& mesh) {
+  std::vector<std::string> names;
+  const auto add = [&](std::string_view name) {
+    if (std::ranges::find(names, name) == names.end()) names.emplace_back(name);
+  };
+  for (const MeshAxis& axis : mesh.axes()) add(axis.name);
+  if (mesh.size(kExpertAxis) == 1) return names;
+  for (const char* name : {kDataAxis, kReplicaAxis, kExpertShardAxis}) add(name);
+  return names;
 }
 
 std::string Mesh::to_string() const {

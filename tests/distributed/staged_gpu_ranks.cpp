@@ -12,6 +12,7 @@
 #include "backends/cuda/runtime/runtime.h"
 #include "backends/mpi/mpi_ranks.h"
 #include "schema/core/float16.h"
+#include "schema/ranks/mesh_groups.h"
 #include "tests/distributed/test_ranks.h"
 
 #if __has_include(<nccl.h>)
@@ -121,7 +122,7 @@ class StagedCollectives final : public Collectives {
  public:
   explicit StagedCollectives(std::unique_ptr<Collectives> device, const Mesh& mesh)
       : device_(std::move(device)) {
-    for (const MeshAxis& axis : mesh.axes()) groups_.try_emplace(axis.name, *device_->group(axis.name));
+    for (const std::string& name : group_names(mesh)) groups_.try_emplace(name, *device_->group(name));
   }
   RankGroup* group(std::string_view axis) override {
     const auto at = groups_.find(axis);

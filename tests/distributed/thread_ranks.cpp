@@ -11,6 +11,7 @@
 #include "schema/core/error.h"
 #include "schema/core/float16.h"
 #include "schema/core/tensor.h"
+#include "schema/ranks/mesh_groups.h"
 
 namespace genesis::testing {
 namespace {
@@ -234,11 +235,11 @@ class ThreadGroup final : public RankGroup {
 class ThreadRank final : public Collectives {
  public:
   ThreadRank(std::shared_ptr<Hall> hall, const Mesh& mesh, int64_t rank) : hall_(std::move(hall)) {
-    for (const MeshAxis& axis : mesh.axes()) {
-      std::string key = axis.name;
-      for (const int64_t member : mesh.group(rank, axis.name)) key += " " + std::to_string(member);
-      groups_[axis.name] = std::make_unique<ThreadGroup>(
-          *hall_, key, static_cast<int>(mesh.place(rank, axis.name)), static_cast<int>(axis.size));
+    for (const std::string& name : group_names(mesh)) {
+      std::string key = name;
+      for (const int64_t member : mesh.group(rank, name)) key += " " + std::to_string(member);
+      groups_[name] = std::make_unique<ThreadGroup>(*hall_, key, static_cast<int>(mesh.place(rank, name)),
+                                                    static_cast<int>(mesh.size(name)));
     }
   }
   RankGroup* group(std::string_view axis) override {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { loadColumns } from "../../tools/viz/page/charts/load_map.js";
 import { byteTicks, logTicks, roundTicks } from "../../tools/viz/page/charts/ticks.js";
 import { isSchedule, smoothed } from "../../tools/viz/page/charts/smooth.js";
 import { bytes, digits, duration, quantity } from "../../tools/viz/page/core/format.js";
@@ -249,4 +250,14 @@ test("lists that are cut say how many more there are", () => {
 test("hostile names are kept as they are", () => {
   const page = new Page(hostile()), graph = page.graph(0, 0, 0);
   kHostile.forEach((name, i) => assert.ok(graph.nodeName(i).includes(name)));
+});
+
+test("loads of experts are averaged over ranges of rows that have some", () => {
+  const rows = [null, [[1, 0]], [[0, 1]], null, [[0.5, 0.5]], [[0.25, 0.75]]];
+  assert.deepEqual(loadColumns(rows, 2), [{ from: 1, to: 2, loads: [[0.5, 0.5]] }, { from: 4, to: 5, loads: [[0.375, 0.625]] }]);
+  assert.deepEqual(loadColumns([null]), []);
+  const run = { columns: [], rows: 1 };
+  addRow(run, { step: 2, expert_load: [[1, 0]] });
+  addRow(run, { step: 3 });
+  assert.deepEqual(run.expert_load, [null, [[1, 0]], null]);
 });

@@ -17,6 +17,7 @@
 #include "backends/host_ranks.h"
 #include "backends/joining_ranks.h"
 #include "schema/core/error.h"
+#include "schema/ranks/mesh_groups.h"
 
 namespace genesis::cuda {
 namespace {
@@ -86,14 +87,14 @@ class GpuCollectives final : public LinkCollectives<PeerGroup> {
   GpuCollectives(RankLink& link, Watch& watch, Comm* world, const Mesh& mesh,
                  std::span<const std::string> hosts)
       : LinkCollectives(link) {
-    for (const MeshAxis& axis : mesh.axes()) {
-      const int place = static_cast<int>(mesh.place(link.rank(), axis.name));
-      const std::vector<int64_t> ranks = mesh.group(link.rank(), axis.name);
+    for (const std::string& name : group_names(mesh)) {
+      const int place = static_cast<int>(mesh.place(link.rank(), name));
+      const std::vector<int64_t> ranks = mesh.group(link.rank(), name);
       const int first = static_cast<int>(ranks[0]);
       Comm* part = nullptr;
       if (!watch.call("ncclCommSplit", [&] { return api().split(world, first, place, &part, nullptr); }))
         fail("{}", watch.failure());
-      groups_.try_emplace(axis.name, watch, watch.add(part), axis.name, place, static_cast<int>(axis.size),
+      groups_.try_emplace(name, watch, watch.add(part), name, place, static_cast<int>(ranks.size()),
                           are_on_one_host(ranks, hosts));
     }
   }

@@ -1,6 +1,7 @@
 #include "backends/mpi/plugin/mpi_link.h"
 
 #include "schema/core/error.h"
+#include "schema/ranks/mesh_groups.h"
 
 namespace genesis::mpi {
 namespace {
@@ -10,10 +11,9 @@ constexpr int kTexts = 0;  // the tag of texts
 class MpiCollectives final : public LinkCollectives<MpiGroup> {
  public:
   MpiCollectives(MpiLink& link, MpiWorld& world, const Mesh& mesh, int first_tag) : LinkCollectives(link) {
-    for (const MeshAxis& axis : mesh.axes()) {
-      const std::vector<int64_t> ranks = mesh.group(world.rank(), axis.name);
-      groups_.try_emplace(axis.name, world, axis.name, std::vector<int>(ranks.begin(), ranks.end()),
-                          first_tag++);
+    for (const std::string& name : group_names(mesh)) {
+      const std::vector<int64_t> ranks = mesh.group(world.rank(), name);
+      groups_.try_emplace(name, world, name, std::vector<int>(ranks.begin(), ranks.end()), first_tag++);
     }
   }
 };
@@ -61,7 +61,7 @@ std::unique_ptr<Collectives> MpiLink::collectives(const Mesh& mesh) {
   if (mesh.ranks() != size())
     fail("mesh '{}' has {} ranks, and {} were started", mesh.to_string(), mesh.ranks(), size());
   const int first_tag = next_tag_;
-  next_tag_ += static_cast<int>(mesh.axes().size());
+  next_tag_ += static_cast<int>(group_names(mesh).size());
   return std::make_unique<MpiCollectives>(*this, world_, mesh, first_tag);
 }
 

@@ -111,6 +111,7 @@ void MetricsTail::start_over() {
   tail_.clear();
   columns_.clear();
   places_.clear();
+  loads_.clear();
 }
 
 // Drops rows from this step on. A step not greater than the last one was computed again, by a training that continued
@@ -122,6 +123,7 @@ void MetricsTail::drop_rows_from(double step) {
   if (!(steps[rows_ - 1] > step)) return;
   while (rows_ > 0 && !(steps[rows_ - 1] < step)) --rows_;
   for (Column& each : columns_) each.values.resize(rows_);
+  if (!loads_.empty()) loads_.resize(rows_);
   ++generation_;
 }
 
@@ -144,13 +146,28 @@ void MetricsTail::add_line(const std::string& line) {
     there.values.resize(rows_ + 1, kNone);
     there.values[rows_] = value.is_number() ? value.get<double>() : kNone;
   }
+  add_loads(row);
   ++rows_;
   for (Column& each : columns_) each.values.resize(rows_, kNone);
+}
+
+// Takes the loads of experts, a list of numbers for each layer.
+void MetricsTail::add_loads(const Json& row) {
+  const auto loads = row.find("expert_load");
+  const auto are_numbers = [](const Json& layer) {
+    return layer.is_array() && std::ranges::all_of(layer, [](const Json& load) { return load.is_number(); });
+  };
+  const bool has_loads =
+      loads != row.end() && loads->is_array() && !loads->empty() && std::ranges::all_of(*loads, are_numbers);
+  if (!has_loads && loads_.empty()) return;
+  loads_.resize(rows_);
+  loads_.push_back(has_loads ? *loads : Json());
 }
 
 Json MetricsTail::row(size_t i) const {
   Json json = Json::object();
   for (const Column& each : columns_) json[each.name] = finite(each.values[i]);
+  if (!loads_.empty()) json["expert_load"] = loads_[i];
   return json;
 }
 
@@ -158,6 +175,7 @@ Json MetricsTail::run_data() const {
   Json json{{"name", name_of_run(file_)}, {"file", file_.string()}, {"columns", Json::array()}};
   for (const Column& each : columns_)
     json["columns"].push_back({{"name", each.name}, {"values", finite(each.values)}});
+  if (!loads_.empty()) json["expert_load"] = loads_;
   json["rows"] = rows_;
   json["skipped_lines"] = skipped_;
   json["generation"] = generation_;

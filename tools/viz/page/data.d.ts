@@ -259,6 +259,7 @@ export interface TrainingRun {
   file: string;
   // "step", "loss", "learning_rate", "grad_norm", "tokens_per_second", "eval_loss", ...: all numbers of the file; null: none
   columns: { name: string; values: (number | null)[] }[];
+  expert_load?: (number[][] | null)[]; // by row, layer and expert: the expert's share of the tokens; absent: no row has one
   rows: number;
   skipped_lines: number; // lines that were not JSON objects
   generation: number; // grows when rows were replaced: the run was started again

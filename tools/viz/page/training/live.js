@@ -22,7 +22,7 @@ export function follow(json, view, ask = async (url) => (await fetch(url)).json(
 
 async function more(path, run, i, next, ask) {
   const answer = await ask(`${path}/rows?run=${i}&from=${next[i]}&generation=${run.generation ?? 0}`);
-  if (answer.reset) Object.assign(run, { columns: [], rows: 0 });
+  if (answer.reset) Object.assign(run, { columns: [], rows: 0, expert_load: undefined });
   run.generation = answer.generation ?? 0;
   for (const row of answer.rows) addRow(run, row);
   next[i] = answer.next;
@@ -36,5 +36,7 @@ export function addRow(run, row) {
     if (!run.columns.some((column) => column.name === name)) run.columns.push({ name, values: new Array(run.rows).fill(null) });
   }
   for (const column of run.columns) column.values.push(Object.hasOwn(row, column.name) && typeof row[column.name] === "number" ? row[column.name] : null);
+  if (Array.isArray(row.expert_load)) run.expert_load ??= new Array(run.rows).fill(null);
+  run.expert_load?.push(Array.isArray(row.expert_load) ? row.expert_load : null);
   ++run.rows;
 }

@@ -1,6 +1,7 @@
 // The view "Training": every column of the runs' metrics.jsonl as curves, several runs over each other, smoothed by the
 // slider's weight. Shows the values under the pointer, and exports everything as CSV.
 import { LineChart } from "../charts/line_chart.js";
+import { loadMap } from "../charts/load_map.js";
 import { isSchedule, smoothed } from "../charts/smooth.js";
 import { button, choice, download, element, fill, shortened } from "../core/dom.js";
 import { digits, quantity } from "../core/format.js";
@@ -23,7 +24,8 @@ export class TrainingView {
     this.grid = element("div", { class: "chart-grid" });
     this.runList = element("div", { class: "run-list" });
     this.status = element("p", { class: "muted", role: "status" });
-    this.root = element("div", { class: "training view" }, this.controls(), this.runList, this.status, this.grid);
+    this.loads = element("div", { class: "load-maps" });
+    this.root = element("div", { class: "training view" }, this.controls(), this.runList, this.status, this.grid, this.loads);
     this.update();
   }
 
@@ -55,6 +57,12 @@ export class TrainingView {
     const shown = names.filter(lenientMatcher(this.settings.filter));
     for (const name of shown) this.show(name);
     fill(this.grid, shown.length > 0 ? shown.map((name) => this.charts.get(name).root) : element("p", { class: "empty" }, names.length > 0 ? "No number has such a name." : "These runs have no numbers yet."));
+    this.showLoads();
+  }
+
+  // Shows the loads of experts of the runs that have some.
+  showLoads() {
+    fill(this.loads, this.visible().map((run) => run.expert_load && loadMap(shortened(run.name, 60), run.expert_load, columnOf(run, "step")?.values ?? [])).filter(Boolean));
   }
 
   /** Shows the same part of the x axis in all charts. */
