@@ -117,18 +117,18 @@ class Tile {
     for (const Panel& panel : panels) {
       const int64_t at = row * product_.positions() + first_column + panel.first;
       const Epilogue epilogue = epilogue_.behind(row, at);
-      const TileProduct tile = {.depth = depth,
-                                .a = weights,
-                                .lda = product_.depth(),
-                                .rows = static_cast<int>(rows),
-                                .b = packed + panel.offset,
-                                .vectors = panel.vectors,
-                                .columns = panel.columns,
-                                .c = y_ + at,
-                                .ldc = product_.positions(),
-                                .add = k > 0,
-                                .epilogue = is_last ? &epilogue : nullptr,
-                                .next = &panel == panels.data() ? next : nullptr};
+      const ColumnTileProduct tile = {.depth = depth,
+                                      .a = weights,
+                                      .lda = product_.depth(),
+                                      .rows = static_cast<int>(rows),
+                                      .b = packed + panel.offset,
+                                      .vectors = panel.vectors,
+                                      .columns = panel.columns,
+                                      .c = y_ + at,
+                                      .ldc = product_.positions(),
+                                      .add = k > 0,
+                                      .epilogue = is_last ? &epilogue : nullptr,
+                                      .next = &panel == panels.data() ? next : nullptr};
       panel.vectors > 0 ? functions_.multiply(tile) : functions_.dots(tile, kBlockDepth);
     }
   }

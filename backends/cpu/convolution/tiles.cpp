@@ -54,7 +54,7 @@ HWY_INLINE void store_some(V v, float* p, int64_t n) {
 
 // Adds what is in memory, and applies the epilogue of row i to n elements that lie at `at` of the result.
 template <bool kWhole>
-HWY_INLINE void put(V sum, const TileProduct& t, int64_t i, int64_t at, int64_t n) {
+HWY_INLINE void put(V sum, const ColumnTileProduct& t, int64_t i, int64_t at, int64_t n) {
   if (t.add) sum = hn::Add(sum, load_some<kWhole>(t.c + at, n));
   if (const Epilogue* e = t.epilogue) {
     if (e->scale) sum = hn::Mul(sum, hn::Set(kD, e->scale[i]));
@@ -74,7 +74,7 @@ HWY_INLINE void prefetch_rows(const float* rows, int64_t lda) {
 }
 
 template <int kTileRows, int kVectors>
-void multiply_tile(const TileProduct& t) {
+void multiply_tile(const ColumnTileProduct& t) {
   V sum[kTileRows][kVectors];
 #pragma GCC unroll 8
   for (int i = 0; i < kTileRows; ++i)
@@ -114,7 +114,7 @@ void multiply_tile(const TileProduct& t) {
 }
 
 template <int kVectors>
-void multiply_rows(TileProduct t) {
+void multiply_rows(ColumnTileProduct t) {
   if (t.rows == kRows) return multiply_tile<kRows, kVectors>(t);
   const Epilogue* all = t.epilogue;
   for (int i = 0; i < t.rows; ++i, t.a += t.lda, t.c += t.ldc) {
@@ -124,14 +124,14 @@ void multiply_rows(TileProduct t) {
   }
 }
 
-void multiply(const TileProduct& t) {
+void multiply(const ColumnTileProduct& t) {
   if (t.vectors == 3) return multiply_rows<3>(t);
   t.vectors == 2 ? multiply_rows<2>(t) : multiply_rows<1>(t);
 }
 
 // Sums the products of one column with kTileRows rows at a time, in one vector for each row.
 template <int kTileRows>
-void dot_rows(const TileProduct& t, const float* HWY_RESTRICT column, int64_t j) {
+void dot_rows(const ColumnTileProduct& t, const float* HWY_RESTRICT column, int64_t j) {
   V sum[kTileRows];
 #pragma GCC unroll 8
   for (int i = 0; i < kTileRows; ++i) sum[i] = hn::Zero(kD);
@@ -149,13 +149,13 @@ void dot_rows(const TileProduct& t, const float* HWY_RESTRICT column, int64_t j)
   }
 }
 
-void dots(const TileProduct& t, int64_t ldb) {
+void dots(const ColumnTileProduct& t, int64_t ldb) {
   for (int64_t j = 0; j < t.columns; ++j) {
     if (t.rows == kRows) {
       dot_rows<kRows>(t, t.b + j * ldb, j);
       continue;
     }
-    TileProduct one = t;
+    ColumnTileProduct one = t;
     for (int i = 0; i < t.rows; ++i, one.a += t.lda, one.c += t.ldc) {
       const Epilogue epilogue = t.epilogue ? t.epilogue->behind(i, i * t.ldc) : Epilogue{};
       if (t.epilogue) one.epilogue = &epilogue;
@@ -225,7 +225,7 @@ void greatest(const float* planes, std::span<const int64_t> taps, int64_t count,
 }
 
 void finish(const float* sums, const Epilogue& epilogue, int64_t n, float* y) {
-  TileProduct t{.c = y, .epilogue = &epilogue};
+  ColumnTileProduct t{.c = y, .epilogue = &epilogue};
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) put<true>(hn::LoadU(kD, sums + i), t, 0, i, kLanes);
   if (i < n) put<false>(load_some<false>(sums + i, n - i), t, 0, i, n - i);

@@ -23,7 +23,7 @@ struct Epilogue {
 };
 
 // c[i][j] = sum over p < depth of a[i * lda + p] * b[p * vectors * lanes + j], added to c with `add`.
-struct TileProduct {
+struct ColumnTileProduct {
   int64_t depth = 0;
   const float* a = nullptr;
   int64_t lda = 0;
@@ -48,9 +48,9 @@ struct ColumnSource {
 
 struct TileFunctions {
   int rows = 0, lanes = 0;
-  void (*multiply)(const TileProduct&) = nullptr;
+  void (*multiply)(const ColumnTileProduct&) = nullptr;
   // The same for few columns, whose terms lie side by side: b[j * ldb + p]. `vectors` is not read.
-  void (*dots)(const TileProduct&, int64_t ldb) = nullptr;
+  void (*dots)(const ColumnTileProduct&, int64_t ldb) = nullptr;
   // Packs terms [k, k + depth) of the runs' positions; to[p * width + j]. Writes up to a vector behind the last element.
   void (*pack)(const ColumnSource& source, std::span<const Run> runs, int64_t k, int64_t depth, int64_t width,
                float* to) = nullptr;

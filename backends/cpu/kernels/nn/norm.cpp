@@ -59,6 +59,10 @@ void norm_range(const NormJob& job, int64_t first, int64_t last) {
 // The sums that the gradient of a row needs: with g = dy weight and z the normalized row, dx = (g - mean(g) - z mean(g z)) /
 // sigma; rms_norm has no mean(g).
 struct GradientSums {
+  // GCC compiles implicit constructors without the instructions of the target, where Arm's vectors cannot be made.
+  GradientSums() {}
+  GradientSums(Vec m, Vec i, Vec g, Vec gz) : mean(m), inverse(i), mean_g(g), mean_gz(gz) {}
+
   Vec mean, inverse, mean_g, mean_gz;
 };
 
