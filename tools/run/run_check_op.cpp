@@ -348,11 +348,10 @@ void check_op(const CheckOpFlags& flags) {
                                     {"wrong", checks.wrong()}};
   flags.out.print(json, [&] {
     for (const std::string& line : checks.wrong()) std::cout << "wrong: " << line << "\n";
-    if (checks.wrong().empty())
-      std::cout << fmt::format("{}: {} checks, all right", flags.op, checks.count());
+    if (!checks.wrong().empty()) return;
+    std::cout << fmt::format("{}: {} checks, all right", flags.op, checks.count());
     for (const std::string& dtype : checks.declined()) std::cout << "; no kernel takes " << dtype;
-    if (!op->grad) std::cout << "; it has no gradient, so nothing is trained through it";
-    std::cout << "\n";
+    std::cout << (op->grad ? "\n" : "; it has no gradient, so nothing is trained through it\n");
   });
   if (!checks.wrong().empty()) fail("{} checks of the op '{}' failed", checks.wrong().size(), flags.op);
 }
