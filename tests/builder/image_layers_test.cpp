@@ -2,6 +2,7 @@
 #include "builder/image_layers.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "passes/core/match.h"
 #include "passes/fusion/passes.h"
@@ -142,11 +143,14 @@ Value mixed_network(const Scope& s, Value image) {
   return mean(both * sigmoid(both), {2, 3});
 }
 
-TEST(ImageLayers, ChannelsComeLastWhereATargetWantsIt) {
+// Returns a training step of the network's mean square in bf16, and the same with its channels last.
+using Network = std::function<Value(const Scope&, Value)>;
+std::pair<std::shared_ptr<const Model>, std::shared_ptr<const Model>> in_both_layouts(const Network& network,
+                                                                                      const Shape& x) {
   auto model = std::make_shared<Model>();
   {
     GraphBuilder g(*model, "loss", Mode::kTrain);
-    const Value y = mixed_network(Scope(*model, 3), g.input("x", DType::f32, {2, 4, 6, 8}));
+    const Value y = network(Scope(*model, 3), g.input("x", DType::f32, x));
     g.output("loss", mean(square(y)));
   }
   passes::add_training(*model,
@@ -157,6 +161,25 @@ TEST(ImageLayers, ChannelsComeLastWhereATargetWantsIt) {
   const Graph step = passes::eliminate_common_subexpressions(model->entry("train_step"), {});
   std::shared_ptr<Model> moved = Model::with_tables_of(*model);
   moved->replace_entry(copy_graph(passes::channels_last(step, {.target = &target}), *moved));
+  return {model, moved};
+}
+
+void expect_same_training(const std::shared_ptr<const Model>& model,
+                          const std::shared_ptr<const Model>& moved, const std::vector<int64_t>& x) {
+  const auto trained = [&](const std::shared_ptr<const Model>& of) {
+    Session session(of);
+    Doubles all = session.run("train_step", {{"x", wave_tensor(x, 0.3)}}).at("loss").to_doubles();
+    for (const auto& [name, value] : session.states())
+      for (const double number : value.to_doubles()) all.push_back(number);
+    return all;
+  };
+  const Doubles got = trained(moved), expected = trained(model);
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 2e-2) << i;
+}
+
+TEST(ImageLayers, ChannelsComeLastWhereATargetWantsIt) {
+  const auto [model, moved] = in_both_layouts(mixed_network, {2, 4, 6, 8});
   const Graph& last = moved->entry("train_step");
   int64_t permutes = 0;
   for (const Node& node : last.nodes()) {
@@ -165,17 +188,30 @@ TEST(ImageLayers, ChannelsComeLastWhereATargetWantsIt) {
     EXPECT_TRUE(!convolution || convolution->windows.channels_last) << node.name;
   }
   EXPECT_EQ(permutes, 5) << to_text(last);  // x, and the two weights of 3 x 3 with their gradients
+  expect_same_training(model, moved, {2, 4, 6, 8});
+}
 
-  const auto trained = [&](const std::shared_ptr<const Model>& of) {
-    Session session(of);
-    Doubles all = session.run("train_step", {{"x", wave_tensor({2, 4, 6, 8}, 0.3)}}).at("loss").to_doubles();
-    for (const auto& [name, value] : session.states())
-      for (const double number : value.to_doubles()) all.push_back(number);
-    return all;
+// A stride over few channels becomes blocks of pixels, whatever the padding; sizes that blocks do not fill stay as they are.
+TEST(ImageLayers, WindowsOverColorsMoveByBlocksOfPixels) {
+  struct Case {
+    int64_t window, stride, padding, width;
+    bool has_blocks;
   };
-  const Doubles got = trained(moved), expected = trained(model);
-  ASSERT_EQ(got.size(), expected.size());
-  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 2e-2) << i;
+  for (const Case& c : {Case{7, 2, 3, 12, true}, Case{3, 2, 1, 8, true}, Case{4, 4, 0, 8, true},
+                        Case{5, 3, 1, 9, true}, Case{3, 2, 1, 9, false}}) {
+    const auto network = [&](const Scope& s, Value image) {
+      const nn::Conv2d stem(s / "stem", 3, 4, {c.window},
+                            {.conv = {.stride = {c.stride}, .padding = {c.padding}}});
+      return nn::Conv2d(s / "point", 4, 2, {1})(relu(stem(image)));
+    };
+    const auto [model, moved] = in_both_layouts(network, {2, 3, 12, c.width});
+    int64_t strided = 0;
+    for (const Node& node : moved->entry("train_step").nodes())
+      if (const auto convolution = passes::match<ops::Convolution>(node))
+        strided += convolution->windows.strides[1] > 1;
+    EXPECT_EQ(strided, c.has_blocks ? 0 : 1) << c.window;
+    expect_same_training(model, moved, {2, 3, 12, c.width});
+  }
 }
 
 TEST(ImageLayers, TrainingUpdatesRunningStatistics) {

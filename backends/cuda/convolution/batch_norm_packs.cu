@@ -9,9 +9,9 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kMostAcross = 32;  // threads that share a row
-constexpr int kBlocksEach = 2;   // blocks of a multiprocessor: 128 registers a thread, all blocks at once
-constexpr int64_t kMostChunks = 512;  // for which scratch memory is booked
+constexpr int kMaxAcross = 32;       // threads that share a row
+constexpr int kBlocksEach = 2;       // blocks of a multiprocessor: 128 registers a thread, all blocks at once
+constexpr int64_t kMaxChunks = 512;  // for which scratch memory is booked
 constexpr int kColumns = 8, kStripes = 32;
 
 // Rows of packs of channels. The blocks of a column of the grid take rows in turns, so that all of them read what lies side by side.
@@ -33,12 +33,12 @@ PackRows rows_of(const KernelContext& c, const BatchNormShape& s, int width) {
   PackRows w{.rows = s.numbers(),
              .packs = static_cast<int>(s.channels() / width),
              .channels = static_cast<int>(s.channels())};
-  const int64_t columns = blocks_for(w.packs, kMostAcross);
+  const int64_t columns = blocks_for(w.packs, kMaxAcross);
   w.across = static_cast<int>(blocks_for(w.packs, columns));
   w.down = kThreads / w.across;
   const int64_t at_once = std::max<int64_t>(1, launch_of(c).multiprocessors * kBlocksEach / columns);
   w.chunks =
-      static_cast<int>(std::clamp<int64_t>(std::min(at_once, blocks_for(w.rows, w.down)), 1, kMostChunks));
+      static_cast<int>(std::clamp<int64_t>(std::min(at_once, blocks_for(w.rows, w.down)), 1, kMaxChunks));
   return w;
 }
 
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksEach) normalize_kernel(Forwar
 
 // --- backward: see backends/cpu/kernels/nn/batch_norm.cpp
 
-// Where the gradient passes: everywhere, where y computed again is positive, or where the given y is.
+// The gradient passes everywhere, where y computed again is positive, or where the given y is.
 enum class Passes { kAll, kComputedY, kGivenY };
 
 template <class T, int N>
@@ -326,7 +326,7 @@ std::optional<std::string> packs_decline(const KernelQuery& query) {
 int64_t sums_bytes(const KernelQuery& query) {
   const auto s = std::static_pointer_cast<const BatchNormShape>(prepare_batch_norm(query));
   return std::max(batch_norm_chunk_bytes(query),
-                  checked_mul(2 * kMostChunks * static_cast<int64_t>(sizeof(float)), s->channels()));
+                  checked_mul(2 * kMaxChunks * static_cast<int64_t>(sizeof(float)), s->channels()));
 }
 
 // Calls body(Tag<T>, width of packs).

@@ -10,104 +10,123 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kStrip = 4;       // neighbors of a row that a thread computes
-constexpr int kMostPacks = 8;   // packs of a block, next to each other
-constexpr int kBlocksEach = 2;  // blocks of a multiprocessor: 128 registers a thread
+constexpr int kBlocksEach = 2;     // blocks of a multiprocessor: 128 registers a thread
+constexpr int kMaxBytes = 128;     // bytes of a pixel, side by side, that a block computes
+constexpr int kChannels = 4;       // channels that a thread computes
+constexpr int kGradientStrip = 4;  // and whose products it adds for the gradient of the weight
+
+// Neighbors of a row that a thread computes: what it reads for them must fit twice into its registers.
+template <class T, int stride>
+constexpr int kStrip = (stride == 1 ? 8 : 4) * 2 / static_cast<int>(sizeof(T));
 
 template <class T>
 struct Depthwise {
   using Element = T;
-  int rows, width;  // of x, or of dy in a transposed convolution
+  int rows, width;  // sizes of x, or of dy in a transposed convolution
   int out_rows, out_width;
   int begin_y, begin_x, taps_y;
   int packs, block_packs, lines;  // packs of a pixel and of a block; a block's strips at a time
   bool flipped;                   // the window is read from its end
-  int strips;                     // of all images
+  int strips;                     // strips of all images
   Divisor by_across, by_rows;     // strips of a row, rows of an image
-  const Words* x;
+  const void* x;
   const T* weight;  // [channels, taps]
-  Words* y;
+  void* y;
   ChannelNumbers<T> scale, bias;
-  const Words* addend;
+  const void* addend;
   ConvolutionActivation activation;
 };
 
-// Where the weights of a tap and a pack begin in shared memory, [tap][quarter of a pack][pack][4]: neighboring threads then read four
-// numbers from neighboring places. Quarters of a pack lie `4 * block_packs` apart.
-__device__ __forceinline__ int weights_at(int tap, int pack, int block_packs, int quads) {
-  return (tap * quads * block_packs + pack) * 4;
+// Four neighboring channels as they are in memory.
+template <class T>
+using Four = std::conditional_t<sizeof(T) == 4, uint4, uint2>;
+
+template <class T>
+__device__ __forceinline__ float element_of_four(const Four<T>& four, int j) {
+  if constexpr (sizeof(T) == 4)
+    return element_of<T>(four, j);
+  else
+    return j % 2 == 0 ? low_of<T>(j == 0 ? four.x : four.y) : high_of<T>(j == 1 ? four.x : four.y);
+}
+template <class T>
+__device__ __forceinline__ Four<T> four_of(const float (&v)[kChannels]) {
+  if constexpr (sizeof(T) == 4)
+    return words_of<T>(v);
+  else
+    return {pair_of<T>(v[0], v[1]), pair_of<T>(v[2], v[3])};
 }
 
+// Reads the block's weights as [tap][channel], so that a thread reads those of its channels at once.
 template <class T, int taps_x>
 __device__ void read_weights(const Depthwise<T>& d, float* shared) {
-  constexpr int N = 16 / sizeof(T);
-  const int width = d.block_packs * N, taps = d.taps_y * taps_x, channels = d.packs * N;
+  const int width = d.block_packs * kChannels, taps = d.taps_y * taps_x, channels = d.packs * kChannels;
   for (int i = static_cast<int>(threadIdx.x); i < taps * width; i += kThreads) {
     const int tap = i / width, channel = static_cast<int>(blockIdx.x) * width + i % width;
     const int from = d.flipped ? taps - 1 - tap : tap;
-    const int j = i % width % N;
-    shared[weights_at(tap, i % width / N, d.block_packs, N / 4) + j / 4 * 4 * d.block_packs + j % 4] =
-        channel < channels ? widen(d.weight[int64_t{channel} * taps + from]) : 0.0f;
+    shared[i] = channel < channels ? widen(d.weight[int64_t{channel} * taps + from]) : 0.0f;
   }
   __syncthreads();
 }
 
-// Adds the products of a row of x, of which the strip meets elements from `first` on, with a row of the window.
-template <class T, int taps, int stride, int N>
-__device__ __forceinline__ void add_row(const Depthwise<T>& d, const Words* row, int first,
-                                        const float* weights, float (&sum)[kStrip][N]) {
-  constexpr int kElements = (kStrip - 1) * stride + taps;
-  float weight[taps][N];
-#pragma unroll
-  for (int t = 0; t < taps; ++t)
-#pragma unroll
-    for (int q = 0; q < N / 4; ++q) {
-      const auto four = *reinterpret_cast<const float4*>(weights + weights_at(t, 0, d.block_packs, N / 4) +
-                                                         q * 4 * d.block_packs);
-      weight[t][4 * q] = four.x, weight[t][4 * q + 1] = four.y;
-      weight[t][4 * q + 2] = four.z, weight[t][4 * q + 3] = four.w;
-    }
-  Words loaded[kElements];
-#pragma unroll
-  for (int i = 0; i < kElements; ++i) {
-    const int element = first + i;
-    loaded[i] = element >= 0 && element < d.width ? row[int64_t{element} * d.packs] : Words{};
-  }
-#pragma unroll
-  for (int i = 0; i < kElements; ++i) {
-#pragma unroll
-    for (int j = 0; j < N; ++j) {
-      const float value = element_of<T>(loaded[i], j);
-#pragma unroll
-      for (int t = 0; t < taps; ++t)
-        if ((i - t) % stride == 0 && i - t >= 0 && (i - t) / stride < kStrip)
-          sum[(i - t) / stride][j] += value * weight[t][j];
-    }
-  }
-}
+// The elements of a row of x that a strip meets.
+template <class T, int taps, int stride>
+struct StripRow {
+  static constexpr int kCount = kStrip<T, stride>, kElements = (kCount - 1) * stride + taps;
+  Four<T> at[kElements];
 
-template <class T, int N>
-__device__ __forceinline__ void write_strip(const Depthwise<T>& d, int64_t at, int count, int pack,
-                                            float (&sum)[kStrip][N]) {
+  __device__ __forceinline__ void load(const Depthwise<T>& d, const Four<T>* row, int first) {
 #pragma unroll
-  for (int o = 0; o < kStrip; ++o) {
+    for (int i = 0; i < kElements; ++i) {
+      const int element = first + i;
+      at[i] = element >= 0 && element < d.width ? row[int64_t{element} * d.packs] : Four<T>{};
+    }
+  }
+  // Adds the products with a row of the window.
+  __device__ __forceinline__ void add(const Depthwise<T>& d, const float* weights,
+                                      float (&sum)[kCount][kChannels]) const {
+    float weight[taps][kChannels];
+#pragma unroll
+    for (int t = 0; t < taps; ++t) {
+      const auto four = *reinterpret_cast<const float4*>(weights + t * d.block_packs * kChannels);
+      weight[t][0] = four.x, weight[t][1] = four.y, weight[t][2] = four.z, weight[t][3] = four.w;
+    }
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+#pragma unroll
+      for (int j = 0; j < kChannels; ++j) {
+        const float value = element_of_four<T>(at[i], j);
+#pragma unroll
+        for (int t = 0; t < taps; ++t)
+          if ((i - t) % stride == 0 && i - t >= 0 && (i - t) / stride < kCount)
+            sum[(i - t) / stride][j] += value * weight[t][j];
+      }
+    }
+  }
+};
+
+template <class T, int strip>
+__device__ __forceinline__ void write_strip(const Depthwise<T>& d, int64_t at, int count, int pack,
+                                            float (&sum)[strip][kChannels]) {
+#pragma unroll
+  for (int o = 0; o < strip; ++o) {
     if (o >= count) break;
     const int64_t place = at + int64_t{o} * d.packs;
-    const Words addend = d.addend ? d.addend[place] : Words{};
+    const Four<T> addend = d.addend ? static_cast<const Four<T>*>(d.addend)[place] : Four<T>{};
 #pragma unroll
-    for (int j = 0; j < N; ++j) {
-      const int channel = pack * N + j;
+    for (int j = 0; j < kChannels; ++j) {
+      const int channel = pack * kChannels + j;
       float v = sum[o][j] * d.scale.at(channel, 1.0f) + d.bias.at(channel, 0.0f);
-      if (d.addend) v += element_of<T>(addend, j);
+      if (d.addend) v += element_of_four<T>(addend, j);
       sum[o][j] = activated(v, d.activation);
     }
-    d.y[place] = words_of<T>(sum[o]);
+    static_cast<Four<T>*>(d.y)[place] = four_of<T>(sum[o]);
   }
 }
 
+// The next row is loaded while the products of one are added.
 template <class T, int taps, int stride>
 __global__ void __launch_bounds__(kThreads, kBlocksEach) depthwise_kernel(Depthwise<T> d) {
-  constexpr int N = 16 / sizeof(T);
+  constexpr int kCount = kStrip<T, stride>;
   extern __shared__ __align__(16) float weights[];
   read_weights<T, taps>(d, weights);
   const int lane = static_cast<int>(threadIdx.x) % d.block_packs,
@@ -118,16 +137,20 @@ __global__ void __launch_bounds__(kThreads, kBlocksEach) depthwise_kernel(Depthw
        strip += static_cast<int>(gridDim.y) * d.lines) {
     const auto row = static_cast<int>(d.by_across.quotient(static_cast<uint32_t>(strip)));
     const auto image = static_cast<int>(d.by_rows.quotient(static_cast<uint32_t>(row)));
-    const int px = (strip - row * static_cast<int>(d.by_across.size)) * kStrip, py = row - image * d.out_rows;
-    float sum[kStrip][N] = {};
-    for (int t = 0; t < d.taps_y; ++t) {
-      const int y = py * stride + t - d.begin_y;
-      if (y < 0 || y >= d.rows) continue;
-      const Words* from = d.x + (int64_t{image} * d.rows + y) * d.width * d.packs + pack;
-      add_row<T, taps, stride>(d, from, px * stride - d.begin_x,
-                               weights + weights_at(t * taps, lane, d.block_packs, N / 4), sum);
+    const int px = (strip - row * static_cast<int>(d.by_across.size)) * kCount, py = row - image * d.out_rows;
+    const int first = px * stride - d.begin_x, top = py * stride - d.begin_y;
+    const int from = max(0, -top), to = min(d.taps_y, d.rows - top);
+    const Four<T>* x = static_cast<const Four<T>*>(d.x) + int64_t{image} * d.rows * d.width * d.packs + pack;
+    const auto row_of = [&](int t) { return x + int64_t{top + t} * d.width * d.packs; };
+    float sum[kCount][kChannels] = {};
+    StripRow<T, taps, stride> now, next;
+    if (from < to) next.load(d, row_of(from), first);
+    for (int t = from; t < to; ++t) {
+      now = next;
+      if (t + 1 < to) next.load(d, row_of(t + 1), first);
+      now.add(d, weights + (t * taps * d.block_packs + lane) * kChannels, sum);
     }
-    write_strip<T>(d, (int64_t{row} * d.out_width + px) * d.packs + pack, min(kStrip, d.out_width - px), pack,
+    write_strip<T>(d, (int64_t{row} * d.out_width + px) * d.packs + pack, min(kCount, d.out_width - px), pack,
                    sum);
   }
 }
@@ -135,7 +158,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksEach) depthwise_kernel(Depthw
 // --- the gradient of the weight
 
 constexpr int kGradientThreads = 256;
-constexpr int64_t kMostChunks = 512;
+constexpr int64_t kMaxChunks = 512;
 constexpr int kStripes = 8;  // threads that add the chunks of a weight
 
 // A block has threads for each row of the window, so that they read the same elements at about the same time. Its sums are a chunk.
@@ -152,10 +175,10 @@ struct DepthwiseGradient {
 template <class T, int taps, int stride, int N>
 __device__ __forceinline__ void add_strip(const Depthwise<T>& d, const Words* row, int first, const Words* dy,
                                           int count, float (&sum)[taps][N]) {
-  constexpr int kElements = (kStrip - 1) * stride + taps;
-  Words loaded[kElements], gradient[kStrip];
+  constexpr int kElements = (kGradientStrip - 1) * stride + taps;
+  Words loaded[kElements], gradient[kGradientStrip];
 #pragma unroll
-  for (int o = 0; o < kStrip; ++o) gradient[o] = o < count ? dy[int64_t{o} * d.packs] : Words{};
+  for (int o = 0; o < kGradientStrip; ++o) gradient[o] = o < count ? dy[int64_t{o} * d.packs] : Words{};
 #pragma unroll
   for (int i = 0; i < kElements; ++i) {
     const int element = first + i;
@@ -163,14 +186,14 @@ __device__ __forceinline__ void add_strip(const Depthwise<T>& d, const Words* ro
   }
 #pragma unroll
   for (int j = 0; j < N; ++j) {
-    float g[kStrip];
+    float g[kGradientStrip];
 #pragma unroll
-    for (int o = 0; o < kStrip; ++o) g[o] = element_of<T>(gradient[o], j);
+    for (int o = 0; o < kGradientStrip; ++o) g[o] = element_of<T>(gradient[o], j);
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
       const float value = element_of<T>(loaded[i], j);
 #pragma unroll
-      for (int o = 0; o < kStrip; ++o)
+      for (int o = 0; o < kGradientStrip; ++o)
         if (i - o * stride >= 0 && i - o * stride < taps) sum[i - o * stride][j] += value * g[o];
     }
   }
@@ -216,12 +239,13 @@ __global__ void __launch_bounds__(kGradientThreads) gradient_chunks_kernel(Depth
        strip += static_cast<int>(gridDim.y) * d.lines) {
     const auto row = static_cast<int>(d.by_across.quotient(static_cast<uint32_t>(strip)));
     const auto image = static_cast<int>(d.by_rows.quotient(static_cast<uint32_t>(row)));
-    const int px = (strip - row * static_cast<int>(d.by_across.size)) * kStrip;
+    const int px = (strip - row * static_cast<int>(d.by_across.size)) * kGradientStrip;
     const int y = (row - image * d.out_rows) * stride + tap_y - d.begin_y;
     if (y < 0 || y >= d.rows) continue;
     add_strip<T, taps, stride>(
-        d, d.x + (int64_t{image} * d.rows + y) * d.width * d.packs + pack, px * stride - d.begin_x,
-        g.dy + (int64_t{row} * d.out_width + px) * d.packs + pack, min(kStrip, d.out_width - px), sum);
+        d, static_cast<const Words*>(d.x) + (int64_t{image} * d.rows + y) * d.width * d.packs + pack,
+        px * stride - d.begin_x, g.dy + (int64_t{row} * d.out_width + px) * d.packs + pack,
+        min(kGradientStrip, d.out_width - px), sum);
   }
   put_chunk<T, taps, N>(g, lane, tap_y, line, works, sum);
 }
@@ -265,8 +289,7 @@ std::optional<std::string> declines(const KernelQuery& query, bool transposed) {
 }
 
 template <class T>
-Depthwise<T> depthwise_sizes(const ConvolutionShape& s, bool transposed) {
-  constexpr int N = 16 / sizeof(T);
+Depthwise<T> depthwise_sizes(const ConvolutionShape& s, bool transposed, int channels, int strip) {
   const auto number = [](int64_t n) { return static_cast<int>(n); };
   const auto& [z, y, x] = s.windows.axis;
   Depthwise<T> d{};
@@ -276,11 +299,12 @@ Depthwise<T> depthwise_sizes(const ConvolutionShape& s, bool transposed) {
   d.begin_y = number(transposed ? y.taps - 1 - y.begin : y.begin);
   d.begin_x = number(transposed ? x.taps - 1 - x.begin : x.begin);
   d.taps_y = number(y.taps);
-  d.packs = number(s.groups / N);
-  d.block_packs = number(blocks_for(d.packs, blocks_for(d.packs, kMostPacks)));
+  d.packs = number(s.groups / channels);
+  d.block_packs = number(
+      blocks_for(d.packs, blocks_for(d.packs, kMaxBytes / (channels * static_cast<int64_t>(sizeof(T))))));
   d.lines = kThreads / d.block_packs;
   d.flipped = transposed;
-  const int64_t across = blocks_for(d.out_width, kStrip);
+  const int64_t across = blocks_for(d.out_width, strip);
   d.strips = number(s.batch * d.out_rows * across);
   d.by_across = make_divisor(across), d.by_rows = make_divisor(d.out_rows);
   return d;
@@ -288,12 +312,13 @@ Depthwise<T> depthwise_sizes(const ConvolutionShape& s, bool transposed) {
 
 template <class T>
 Depthwise<T> depthwise_of(const KernelContext& c, const ConvolutionShape& s, bool transposed) {
-  Depthwise<T> d = depthwise_sizes<T>(s, transposed);
-  d.x = c.input(0).as<const Words>(), d.weight = c.input(1).as<const T>(), d.y = c.output().as<Words>();
+  Depthwise<T> d = depthwise_sizes<T>(s, transposed, kChannels,
+                                      s.windows.axis[2].stride == 1 ? kStrip<T, 1> : kStrip<T, 2>);
+  d.x = c.input(0).data, d.weight = c.input(1).as<const T>(), d.y = c.output().data;
   if (transposed) return d;
   d.scale = channel_numbers<T>(c, s.has_scale, 2);
   d.bias = channel_numbers<T>(c, s.has_bias, s.bias_input());
-  d.addend = s.has_addend ? c.input(static_cast<int>(s.addend_input())).as<const Words>() : nullptr;
+  d.addend = s.has_addend ? c.input(static_cast<int>(s.addend_input())).data : nullptr;
   d.activation = s.activation;
   return d;
 }
@@ -303,8 +328,7 @@ void launch(const KernelContext& c, const Depthwise<T>& d) {
   const int64_t columns = blocks_for(d.packs, d.block_packs), most = launch_of(c).multiprocessors * 8;
   const dim3 grid(static_cast<unsigned>(columns), static_cast<unsigned>(std::clamp<int64_t>(
                                                       most / columns, 1, blocks_for(d.strips, d.lines))));
-  const size_t shared =
-      sizeof(float) * static_cast<size_t>(d.taps_y * taps * d.block_packs) * (16 / sizeof(T));
+  const size_t shared = sizeof(float) * static_cast<size_t>(d.taps_y * taps * d.block_packs * kChannels);
   depthwise_kernel<T, taps, stride><<<grid, kThreads, shared, launch_of(c).stream>>>(d);
 }
 
@@ -314,7 +338,7 @@ void launch(const KernelContext& c, DepthwiseGradient<T> g) {
   d.lines = std::max(1, kGradientThreads / (d.block_packs * d.taps_y));
   const int64_t columns = blocks_for(d.packs, d.block_packs), most = launch_of(c).multiprocessors * 2;
   const int64_t chunks =
-      std::clamp<int64_t>(std::min(most / columns, blocks_for(d.strips, d.lines)), 1, kMostChunks);
+      std::clamp<int64_t>(std::min(most / columns, blocks_for(d.strips, d.lines)), 1, kMaxChunks);
   g.chunk_count = static_cast<int>(chunks);
   const int channels = d.packs * static_cast<int>(16 / sizeof(T)), weights = d.taps_y * taps * channels;
   const size_t shared =
@@ -349,8 +373,8 @@ bool run_depthwise(const KernelContext& c, Role role) {
     if constexpr (!std::is_same_v<T, double>) {
       if (role == Role::kTransposed) return launch_by_taps<1>(c, depthwise_of<T>(c, s, true), x.taps);
       if (role == Role::kForward) return start(depthwise_of<T>(c, s, false));
-      DepthwiseGradient<T> g{.d = depthwise_sizes<T>(s, false)};
-      g.d.x = c.input(0).as<const Words>(), g.dy = c.input(1).as<const Words>(), g.dw = c.output().as<T>();
+      DepthwiseGradient<T> g{.d = depthwise_sizes<T>(s, false, 16 / sizeof(T), kGradientStrip)};
+      g.d.x = c.input(0).data, g.dy = c.input(1).as<const Words>(), g.dw = c.output().as<T>();
       g.chunks = reinterpret_cast<float*>(c.scratch);
       start(g);
     }
@@ -360,7 +384,7 @@ bool run_depthwise(const KernelContext& c, Role role) {
 
 int64_t chunk_bytes(const KernelQuery& query) {
   const ConvolutionShape s = convolution_shape(query);
-  return checked_mul(kMostChunks * static_cast<int64_t>(sizeof(float)), s.groups * s.windows.taps());
+  return checked_mul(kMaxChunks * static_cast<int64_t>(sizeof(float)), s.groups * s.windows.taps());
 }
 
 }  // namespace

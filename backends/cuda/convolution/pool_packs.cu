@@ -5,14 +5,15 @@
 
 #include "backends/cuda/convolution/window_kernels.h"
 #include "backends/cuda/device/divisor.h"
+#include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/words.h"
 #include "backends/cuda/runtime/launch.h"
 
 namespace genesis::cuda {
 namespace {
 
-constexpr int kMostTaps = 255;  // a byte names a tap of a window; kMostTaps itself: none
-constexpr int kAtOnce = 3;      // taps of a row of a window that are loaded before the first is compared
+constexpr int kMaxTaps = 255;  // a byte names a tap of a window; kMaxTaps itself: none
+constexpr int kAtOnce = 3;     // taps of a row of a window that are loaded before the first is compared
 
 // One spatial axis of a WindowAxis in 32 bits, whose divisions are several times as fast.
 struct Axis {
@@ -56,13 +57,13 @@ Axes axes_of(const PoolShape& s, int width) {
   return {axis(0), axis(1), axis(2), static_cast<int>(packs), make_divisor(packs)};
 }
 
-// The pack of a flat number in [images, z, y, x, packs], whose axes have the given sizes.
-struct Place {
+// The location of a flat number in [images, z, y, x, packs], whose axes have the given sizes.
+struct Location {
   int pack, x, y, z;
   int64_t image;
 
-  __device__ Place(uint32_t flat, const Axes& a, const Divisor& by_x, const Divisor& by_y,
-                   const Divisor& by_z) {
+  __device__ Location(uint32_t flat, const Axes& a, const Divisor& by_x, const Divisor& by_y,
+                      const Divisor& by_z) {
     const auto next = [&](const Divisor& by) {
       const uint32_t rest = by.quotient(flat);
       const auto at = static_cast<int>(flat - rest * by.size);
@@ -80,10 +81,10 @@ struct Greatest {
   float value[N];
   int tap[N];
 
-  __device__ Greatest(const Axes& a, const Place& at, const Words* x) {
+  __device__ Greatest(const Axes& a, const Location& at, const Words* x) {
     x += at.image * a.z.size * a.y.size * a.x.size * a.packs + at.pack;
 #pragma unroll
-    for (int j = 0; j < N; ++j) value[j] = -INFINITY, tap[j] = kMostTaps;
+    for (int j = 0; j < N; ++j) value[j] = -INFINITY, tap[j] = kMaxTaps;
     for (int tz = 0; tz < a.z.taps; ++tz)
       for (int ty = 0; ty < a.y.taps; ++ty) {
         const int z = a.z.element(at.z, tz), y = a.y.element(at.y, ty);
@@ -93,7 +94,7 @@ struct Greatest {
       }
   }
 
-  __device__ void compare_row(const Axes& a, const Place& at, const Words* row, int first) {
+  __device__ void compare_row(const Axes& a, const Location& at, const Words* row, int first) {
     for (int tx = 0; tx < a.x.taps; tx += kAtOnce) {
       Words p[kAtOnce];
 #pragma unroll
@@ -110,12 +111,24 @@ struct Greatest {
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       const float v = element_of<T>(p, j);
-      const bool wins = tap[j] == kMostTaps || v > value[j] || (v != v && value[j] == value[j]);
+      const bool wins = tap[j] == kMaxTaps || v > value[j] || (v != v && value[j] == value[j]);
       value[j] = wins ? v : value[j];
       tap[j] = wins ? t : tap[j];
     }
   }
 };
+
+// NaN is greatest.
+template <class T>
+__device__ __forceinline__ uint32_t greater(uint32_t a, uint32_t b) {
+  if constexpr (std::is_same_v<T, float>) {
+    return __float_as_uint(MaxOrNan{}(__uint_as_float(a), __uint_as_float(b)));
+  } else {
+    using Pair = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+    const Pair larger = __hmax2_nan(reinterpret_cast<const Pair&>(a), reinterpret_cast<const Pair&>(b));
+    return reinterpret_cast<const uint32_t&>(larger);
+  }
+}
 
 template <class T>
 struct PackedMaxPool {
@@ -124,8 +137,33 @@ struct PackedMaxPool {
   Words* y;
 
   __device__ void operator()(int64_t i) const {
-    const Place at(static_cast<uint32_t>(i), a, a.x.by_positions, a.y.by_positions, a.z.by_positions);
-    y[i] = words_of<T>(Greatest<T>(a, at, x).value);
+    const Location at(static_cast<uint32_t>(i), a, a.x.by_positions, a.y.by_positions, a.z.by_positions);
+    const Words* from = x + at.image * a.z.size * a.y.size * a.x.size * a.packs + at.pack;
+    Words greatest = lowest_words<T>();
+    for (int tz = 0; tz < a.z.taps; ++tz)
+      for (int ty = 0; ty < a.y.taps; ++ty) {
+        const int z = a.z.element(at.z, tz), y = a.y.element(at.y, ty);
+        if (a.z.contains(z) && a.y.contains(y))
+          take_row(greatest, from + int64_t{z * a.y.size + y} * a.x.size * a.packs, at.x);
+      }
+    y[i] = greatest;
+  }
+
+  __device__ void take_row(Words& greatest, const Words* row, int px) const {
+    for (int tx = 0; tx < a.x.taps; tx += kAtOnce) {
+      Words p[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int element = a.x.element(px, tx + i);
+        const bool is_in = tx + i < a.x.taps && a.x.contains(element);
+        p[i] = is_in ? row[int64_t{element} * a.packs] : lowest_words<T>();
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i)
+#pragma unroll
+        for (int word = 0; word < 4; ++word)
+          set_word(greatest, word, greater<T>(word_of(greatest, word), word_of(p[i], word)));
+    }
   }
 };
 
@@ -139,7 +177,7 @@ struct GreatestTaps {
   Pack<uint8_t, N>* taps;
 
   __device__ void operator()(int64_t i) const {
-    const Place at(static_cast<uint32_t>(i), a, a.x.by_positions, a.y.by_positions, a.z.by_positions);
+    const Location at(static_cast<uint32_t>(i), a, a.x.by_positions, a.y.by_positions, a.z.by_positions);
     const Greatest<T> best(a, at, x);
     Pack<uint8_t, N> result;
 #pragma unroll
@@ -157,7 +195,7 @@ struct PackedMaxPoolGrad {
   Words* dx;
 
   __device__ void operator()(int64_t i) const {
-    const Place at(static_cast<uint32_t>(i), a, a.x.by_size, a.y.by_size, a.z.by_size);
+    const Location at(static_cast<uint32_t>(i), a, a.x.by_size, a.y.by_size, a.z.by_size);
     const int64_t image = at.image * a.z.positions * a.y.positions * a.x.positions * a.packs + at.pack;
     float sum[N] = {};
     for (int z = a.z.first_position(at.z); z <= a.z.last_position(at.z); ++z)
@@ -192,7 +230,7 @@ std::optional<std::string> packs_decline(const KernelQuery& query) {
     return "takes fewer than 2^31 elements";
   if (std::ranges::any_of(s.windows.axis, [](const WindowAxis& a) { return a.begin < 0; }))
     return "takes no negative padding";
-  if (s.windows.taps() > kMostTaps) return "takes windows of at most 255 elements";
+  if (s.windows.taps() > kMaxTaps) return "takes windows of at most 255 elements";
   return std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-// What follows the sum of a convolution: activation(scale * sum + bias + addend), as an op's attributes say.
+// The epilogue of a convolution: activation(scale * sum + bias + addend), as an op's attributes say.
 #pragma once
 
 #include "backends/common/window_shape.h"

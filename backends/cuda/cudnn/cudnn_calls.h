@@ -1,9 +1,11 @@
 // cuDNN's functions with every call checked, and the handle of a device.
 #pragma once
 
+#include <cudnn_graph.h>
+
 #include <mutex>
 
-#include "backends/cuda/cudnn/cudnn_graph.h"
+#include "backends/cuda/cudnn/cudnn_descriptor.h"
 #include "backends/cuda/runtime/libraries.h"
 #include "schema/core/error.h"
 

@@ -9,20 +9,15 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "backends/cuda/cudnn/cudnn_descriptor.h"
 #include "schema/core/dtype.h"
 
 namespace genesis::cuda {
-
-struct DestroyCudnn {
-  void operator()(void* descriptor) const;
-};
-using CudnnDescriptor = std::unique_ptr<void, DestroyCudnn>;
 
 using Dims = std::array<int64_t, 4>;
 

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "backends/cuda/cudnn/cudnn_calls.h"
+#include "backends/cuda/cudnn/cudnn_graph.h"
 #include "backends/cuda/runtime/cache_folder.h"
 #include "backends/cuda/runtime/kept_file.h"
 #include "backends/cuda/runtime/runtime.h"
@@ -47,9 +48,9 @@ bool CudnnGraph::may_use(const CudnnDescriptor& choice) const {
 
 namespace {
 
-constexpr int kMostMeasured = 8;
+constexpr int kMaxMeasured = 8;
 constexpr auto kBudget =
-    std::chrono::milliseconds(500);  // to measure plans of one graph, so that a cold start stays short
+    std::chrono::milliseconds(250);  // to measure plans of one graph, so that a cold start stays short
 
 // Returns cuDNN's engine configurations for a graph, its best first.
 std::vector<CudnnDescriptor> choices_for(const CudnnDescriptor& graph, cudnnBackendHeurMode_t mode) {
@@ -117,8 +118,9 @@ KeptPlans& kept_plans() {
 }  // namespace
 
 CudnnPlan CudnnGraph::plan(int64_t workspace_limit, const Measure& measure) {
-  const std::string key = hash_text(fmt::format("cuDNN plan {} {}{}\n{}\n{}", cudnn_version(), workspace_limit,
-                                                measure ? " measured" : "", words_of_device(), words_));
+  const std::string key =
+      hash_text(fmt::format("cuDNN plan {} {}{}\n{}\n{}", cudnn_version(), workspace_limit,
+                            measure ? " measured" : "", words_of_device(), words_));
   try {
     if (const auto kept = kept_plans().find(key)) return CudnnPlan::restored(*kept);
   } catch (const Error&) {  // then it is made again
@@ -180,7 +182,7 @@ CudnnPlan CudnnGraph::make_plan(int64_t workspace_limit, const Measure& measure)
   std::optional<CudnnPlan> best;
   int measured = 0;
   for (const CudnnDescriptor& choice : choices()) {
-    if (best && (measured == kMostMeasured || std::chrono::steady_clock::now() > until)) break;
+    if (best && (measured == kMaxMeasured || std::chrono::steady_clock::now() > until)) break;
     CudnnPlan made;
     made.handle_ = handle_of_device();
     made.plan_ = make_descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);

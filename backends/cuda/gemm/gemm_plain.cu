@@ -70,18 +70,6 @@ void dispatch_number(DType dtype, const Body& body) {
     });
 }
 
-template <class T, int N>
-__global__ void activate_rows(Activation activation, int64_t packs, int64_t per_row, int64_t ld, T* x) {
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < packs; i += stride) {
-    auto* at = reinterpret_cast<Pack<T, N>*>(x + i / per_row * ld + i % per_row * N);
-    Pack<T, N> pack = *at;
-#pragma unroll
-    for (int k = 0; k < N; ++k) pack.at[k] = narrow<T>(activate(widen(pack.at[k]), activation));
-    *at = pack;
-  }
-}
-
 template <class T>
 __global__ void noise(T* data, int64_t elements) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
@@ -107,20 +95,6 @@ void run_plain_gemm(const GemmProblem& p, const GemmData& d) {
   dispatch_number(p.in, [&](auto tag) {
     using T = typename decltype(tag)::type;
     start_plain<T, T>(p, d);
-  });
-}
-
-void run_activation(Activation activation, DType dtype, void* x, int64_t rows, int64_t n, int64_t ld,
-                    cudaStream_t stream) {
-  if (rows * n == 0 || activation == Activation::kNone) return;
-  dispatch_float(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    constexpr int kWidest = 16 / sizeof(T);
-    const bool packs = n % kWidest == 0 && ld % kWidest == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
-    const int64_t per_row = packs ? n / kWidest : n;
-    const auto kernel = packs ? activate_rows<T, kWidest> : activate_rows<T, 1>;
-    kernel<<<some_blocks(rows * per_row), 256, 0, stream>>>(activation, rows * per_row, per_row, ld,
-                                                            static_cast<T*>(x));
   });
 }
 

@@ -29,7 +29,7 @@ class Stopwatch {
 
  private:
   static constexpr float kRunMilliseconds = 1.5f;  // for which a run is repeated
-  static constexpr float kHopeless = 1.25f;        // what first takes this many times the best is dropped
+  static constexpr float kHopeless = 1.25f;        // a run that takes this many times the best is not repeated
 
   float repeat(const Start& start, int times) {
     cudaEventRecord(begin_.get(), stream_);
