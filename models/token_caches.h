@@ -55,7 +55,7 @@ class RecurrentCache {
 class LastVectors {
  public:
   LastVectors(const Scope& scope, const CacheSize& size, int64_t count, int64_t features);
-  // As VectorCache::with_last().
+  // Does what VectorCache::with_last() does.
   Value with_last(Value x, const Positions& positions) const;
 
  private:

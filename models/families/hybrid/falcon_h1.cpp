@@ -10,13 +10,13 @@ namespace {
 using nlohmann::json;
 
 struct FalconH1Config : DecoderConfig, MambaSettings {
-  bool mamba_rms_norm = false;  // what Mamba2 computes is normalized
+  bool mamba_rms_norm = false;  // the results of Mamba2 are normalized
   bool mamba_norm_before_gate = true;
   double embedding_multiplier = 1, lm_head_multiplier = 1, key_multiplier = 1;
   double attention_in_multiplier = 1, attention_out_multiplier = 1;
   double ssm_in_multiplier = 1, ssm_out_multiplier = 1;
-  std::vector<double> ssm_multipliers = {1, 1, 1, 1, 1};  // of z, x, B, C and the steps
-  std::vector<double> mlp_multipliers = {1, 1};           // behind gate_proj and down_proj
+  std::vector<double> ssm_multipliers = {1, 1, 1, 1, 1};  // factors of z, x, B, C and the steps
+  std::vector<double> mlp_multipliers = {1, 1};           // factors behind gate_proj and down_proj
 
   static void fields(auto& self, auto&& visit) {
     DecoderConfig::fields(self, visit);
@@ -102,7 +102,8 @@ ConfigEntries own_entries() {
 // The converter multiplies weights with the multipliers.
 GgufForm gguf_form() {
   std::map<std::string, std::string> layers = gguf_mamba("mamba");
-  layers["ffn_norm"] = "pre_ff_layernorm";
+  // Its files name this tensor without a kind.
+  layers["ffn_norm"] = layers["ffn_norm.weight"] = "pre_ff_layernorm.weight";
   for (const char* part : {"gate", "up", "down"})
     layers[std::string("ffn_") + part] = std::string("feed_forward.") + part + "_proj";
   GgufForm form = decoder_gguf(

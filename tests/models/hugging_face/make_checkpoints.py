@@ -256,10 +256,16 @@ def last_logits(model, tokens):
 @torch.no_grad()
 def greedy(model, prompt, count):
     tokens = list(prompt)
+    if model.config.model_type == "bamba":  # with its cache, transformers 5.24 decodes another text than from the whole one
+        for _ in range(count):
+            tokens.append(int(model(torch.tensor([tokens])).logits[0, -1].argmax()))
+        return tokens[len(prompt):]
     step = model(torch.tensor([tokens]), use_cache=True)
+    takes_cache = "cache" in step  # the newer name; some classes pass over the older one without a word
     for _ in range(count):
         tokens.append(int(step.logits[0, -1].argmax()))
-        step = model(torch.tensor([tokens[-1:]]), past_key_values=step.past_key_values, use_cache=True)
+        cache = {"cache": step["cache"]} if takes_cache else {"past_key_values": step.past_key_values}
+        step = model(torch.tensor([tokens[-1:]]), **cache, use_cache=True)
     return tokens[len(prompt):]
 
 

@@ -10,7 +10,7 @@ namespace {
 
 struct Sizes {
   int64_t batch = 1, time = 3, heads = 2, keys = 3, values = 2;
-  int64_t groups = 0;  // of Mamba2, which corrects nothing; 0: the gated delta rule
+  int64_t groups = 0;  // Mamba2 has them, and corrects nothing; 0: the gated delta rule
 };
 
 // Returns y, and the states before and after the last token.

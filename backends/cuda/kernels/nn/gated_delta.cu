@@ -7,6 +7,7 @@
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/kernels/nn/gated_delta_columns.h"
 #include "backends/cuda/runtime/launch.h"
 
 namespace genesis::cuda {
@@ -14,20 +15,6 @@ namespace {
 
 constexpr int kColumns = 2, kWarps = 4, kBlock = 256;
 constexpr int64_t kMaxKeys = 256;
-
-// Operands and results of a node. `heads` counts those of all batch entries; the sizes are those of DeltaShape.
-template <class T>
-struct Delta {
-  int64_t time, heads_of_entry, heads, keys, values, groups;
-  const T *q, *k, *v, *decay, *beta, *state;
-
-  __device__ int64_t token(int64_t head, int64_t t) const {
-    return (head / heads_of_entry * time + t) * heads_of_entry + head % heads_of_entry;
-  }
-  __device__ int64_t key_token(int64_t head, int64_t t) const {
-    return (head / heads_of_entry * time + t) * groups + head % heads_of_entry * groups / heads_of_entry;
-  }
-};
 
 template <class T>
 Delta<T> delta_of(const KernelContext& c) {
@@ -121,15 +108,6 @@ __global__ void __launch_bounds__(kWarps* kLanes) forward(Delta<T> d, T* y, T* b
   }
   s.store(d, head, column, after);
 }
-
-// Points to the gradients of a node, and to the scratch memory of a head (DeltaShape::gradient_scratch()).
-template <class T>
-struct Gradients {
-  const T* dy;
-  T *q, *k, *v, *decay, *beta, *state;
-  T* scratch;
-  int64_t scratch_of_head, chunk, chunks;
-};
 
 // One head's gradient; a block calls every function.
 template <bool kCorrects, class T>
@@ -253,6 +231,13 @@ __global__ void __launch_bounds__(kBlock) backward(Delta<T> d, Gradients<T> g) {
   Backward<kCorrects, T>(d, g, blockIdx.x).run();
 }
 
+template <bool kCorrects, int kRows>
+__global__ void __launch_bounds__(kGradientWarps* kLanes)
+    backward_in_registers(Delta<float> d, Gradients<float> g) {
+  __shared__ typename ColumnGradient<kCorrects, kRows>::Parts parts;
+  ColumnGradient<kCorrects, kRows>(d, g, parts).run();
+}
+
 // Adds up the vectors of a group's heads.
 template <class T>
 struct SumOfHeads {
@@ -279,8 +264,9 @@ void start_forward(const KernelContext& c) {
         c.output(0).as<T>(), c.output(1).as<T>(), c.output(2).as<T>());
 }
 
-template <bool kCorrects, class T>
-void start_backward(const KernelContext& c) {
+// Calls start_kernel(gradients), which computes the gradients of q and k of each head, and adds up those of groups.
+template <class T, class F>
+void start_backward(const KernelContext& c, const F& start_kernel) {
   const DeltaShape s = DeltaShape::of(c.input(0), c.input(2));
   T* const scratch = reinterpret_cast<T*>(c.scratch);
   T *dq = c.output(0).as<T>(), *dk = c.output(1).as<T>();
@@ -300,7 +286,7 @@ void start_backward(const KernelContext& c) {
                        s.gradient_scratch(),
                        s.chunk(),
                        s.chunks()};
-  start(c, backward<kCorrects, T>, s.batch * s.heads, kBlock, 0, delta_of<T>(c), g);
+  start_kernel(g);
   if (!are_shared) return;
   const int64_t count = c.output(0).numel(), each = s.heads / std::max<int64_t>(1, s.groups);
   for_each(c, count, SumOfHeads<T>{dq, c.output(0).as<T>(), each, s.keys});
@@ -313,7 +299,31 @@ void run(const KernelContext& c) {
 }
 template <bool kCorrects>
 void run_gradient(const KernelContext& c) {
-  c.output().dtype == DType::f64 ? start_backward<kCorrects, double>(c) : start_backward<kCorrects, float>(c);
+  const auto run_in = [&]<class T>(TypeTag<T>) {
+    start_backward<T>(c, [&](const Gradients<T>& g) {
+      const Delta<T> d = delta_of<T>(c);
+      start(c, backward<kCorrects, T>, d.heads, kBlock, 0, d, g);
+    });
+  };
+  c.output().dtype == DType::f64 ? run_in(TypeTag<double>{}) : run_in(TypeTag<float>{});
+}
+template <bool kCorrects>
+void run_gradient_in_registers(const KernelContext& c) {
+  start_backward<float>(c, [&](const Gradients<float>& g) {
+    const Delta<float> d = delta_of<float>(c);
+    const auto kernel = d.keys <= 32   ? backward_in_registers<kCorrects, 1>
+                        : d.keys <= 64 ? backward_in_registers<kCorrects, 2>
+                                       : backward_in_registers<kCorrects, 4>;
+    start(c, kernel, d.heads, kGradientWarps * kLanes, 0, d, g);
+  });
+}
+
+std::optional<std::string> decline_registers(const KernelQuery& query) {
+  const DeltaShape s = DeltaShape::of(query.inputs[0], query.inputs[2]);
+  if (query.inputs[0].dtype != DType::f32) return "takes f32 only";
+  if (s.keys > 4 * kLanes || s.values > kGradientWarps * kGradientColumns)
+    return "states of more than 128 x 128 elements";
+  return std::nullopt;
 }
 
 std::optional<std::string> decline(const KernelQuery& query) {
@@ -329,8 +339,18 @@ int64_t scratch_bytes(const KernelQuery& query) {
 
 constexpr OpKernel kKernels[] = {
     {"gated_delta", {.name = "columns", .run = run<true>, .can_run = decline}},
+    {"gated_delta_grad",
+     {.name = "registers",
+      .run = run_gradient_in_registers<true>,
+      .can_run = decline_registers,
+      .scratch_bytes = scratch_bytes}},
     {"gated_delta_grad", {.name = "heads", .run = run_gradient<true>, .scratch_bytes = scratch_bytes}},
     {"mamba2", {.name = "columns", .run = run<false>, .can_run = decline}},
+    {"mamba2_grad",
+     {.name = "registers",
+      .run = run_gradient_in_registers<false>,
+      .can_run = decline_registers,
+      .scratch_bytes = scratch_bytes}},
     {"mamba2_grad", {.name = "heads", .run = run_gradient<false>, .scratch_bytes = scratch_bytes}}};
 
 }  // namespace
