@@ -130,6 +130,11 @@ class ExportOfZoo : public Export, public ::testing::WithParamInterface<std::str
  protected:
   models::Settings settings() const {
     if (GetParam() == "gpt2") return {{"n_embd", "32"}, {"n_layer", "2"}, {"layer_norm_epsilon", "1e-4"}};
+    if (GetParam() == "mamba2")
+      return {{"hidden_size", "32"},
+              {"num_hidden_layers", "2"},
+              {"rms_norm_eps", "3e-6"},
+              {"mamba_n_heads", "4"}};
     const bool is_encoder = models::find_family(GetParam())->network.settings.contains("head");
     if (is_encoder) {
       models::Settings settings = {{"hidden_size", "32"}, {"num_hidden_layers", "2"}, {"hidden_act", "relu"}};

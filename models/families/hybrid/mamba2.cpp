@@ -53,7 +53,7 @@ ConfigEntries entries() {
   return joined(
       {size_entry("vocab_size", 32768), size_entry("hidden_size", 4096), size_entry("num_hidden_layers", 64),
        number_entry("layer_norm_epsilon", 1e-5, "rms_norm_eps"), flag_entry("tie_word_embeddings", false),
-       only_entry("hidden_act", {"silu", "swish"}, true),
+       only_entry("hidden_act", {"silu", "swish"}, true), only_entry("is_causal", {true}, false),
        written_entry("initializer_range", {"initializer_range"}), longest,
        ignored_entry({"norm_before_gate", "rms_norm", "rescale_prenorm_residual", "residual_in_fp32",
                       "time_step_floor", "time_step_max", "time_step_min", "time_step_rank"})},
@@ -65,6 +65,7 @@ ConfigEntries entries() {
 Family mamba2_family() {
   Mamba2Config standard;
   standard.rms_norm_eps = 1e-5;
+  standard.max_position_embeddings = kLongest;
   return {.name = "mamba2",
           .summary = "Mamba2 language model: state spaces alone",
           .network = make_network(standard, make_mamba2),
