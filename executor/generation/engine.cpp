@@ -14,7 +14,6 @@
 #include "executor/generation/prefixes.h"
 #include "executor/generation/prompt_reader.h"
 #include "executor/generation/rewinding.h"
-#include "executor/generation/row_adapters.h"
 #include "executor/generation/shared_prompts.h"
 
 namespace genesis::generation {

@@ -42,6 +42,8 @@ class JsonRules {
   };
 
   Rule blanks();
+  Rule digit_of(std::string_view characters);
+  Rule code_unit();
   Rule character();
   Rule written(const Ranges& ranges);
   MakeCharacters as_written() {
@@ -95,13 +97,25 @@ Rule JsonRules::blanks() {
 Rule JsonRules::character() {
   return kept(character_, [&] {
     const Rule plain = g_.characters({{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0xD7FF}, {0xE000, 0x10FFFF}});
-    Bytes hex;
-    for (const char c : std::string("0123456789abcdefABCDEF")) hex.set(static_cast<unsigned char>(c));
-    Bytes escapes;
-    for (const char c : std::string("\"\\/bfnrt")) escapes.set(static_cast<unsigned char>(c));
-    const Rule code = g_.sequence({g_.text("u"), g_.repeat(g_.one_of(hex), 4, 4)});
-    return g_.any_of({plain, g_.sequence({g_.text("\\"), g_.any_of({g_.one_of(escapes), code})})});
+    return g_.any_of({plain, g_.sequence({g_.text("\\"), g_.any_of({digit_of("\"\\/bfnrt"), code_unit()})})});
   });
+}
+
+Rule JsonRules::digit_of(std::string_view characters) {
+  Bytes bytes;
+  for (const char c : characters) bytes.set(static_cast<unsigned char>(c));
+  return g_.one_of(bytes);
+}
+
+// Adds what follows the backslash of an escaped character. Two halves of a surrogate pair are one character, as lengths count them; a
+// half alone is none.
+Rule JsonRules::code_unit() {
+  const Rule hex = digit_of("0123456789abcdefABCDEF"), d = digit_of("dD");
+  const Rule two = g_.repeat(hex, 2, 2), three = g_.repeat(hex, 3, 3);
+  const Rule single = g_.any_of(
+      {g_.sequence({digit_of("0123456789abcefABCEF"), three}), g_.sequence({d, digit_of("01234567"), two})});
+  const Rule pair = g_.sequence({d, digit_of("89abAB"), two, g_.text("\\u"), d, digit_of("cdefCDEF"), two});
+  return g_.sequence({g_.text("u"), g_.any_of({single, pair})});
 }
 
 // Adds a character of the ranges as a string of JSON has it: some are escaped.

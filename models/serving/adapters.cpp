@@ -1,7 +1,6 @@
-#include "models/serving/adapters.h"
-
+// Reads the LoRA adapters that a server has beside its model.
 #include "models/formats/hugging_face/adapter.h"
-#include "schema/core/error.h"
+#include "models/serving/service.h"
 
 namespace genesis::serving {
 namespace {

@@ -44,7 +44,7 @@ void answer_rerank(const Call& call);      // /v1/rerank
 class Fields;
 // The model that a request names: the server's, or that with one of its adapters.
 struct ChosenModel {
-  std::string name;     // as /v1/models lists it
+  std::string name;     // its name in /v1/models
   int64_t adapter = 0;  // LanguageOptions::adapters, from 1; 0: none
 };
 // Reads "model": the server's name, also if there is none, an adapter's, or "MODEL:ADAPTER". Throws ApiError with the status 404 for

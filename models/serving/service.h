@@ -2,6 +2,7 @@
 // sockets: tools/serve/http_server.h brings requests and takes answers away.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -21,6 +22,10 @@ struct ServiceOptions {
   bool is_local =
       true;  // listens on this machine only: then the client must have called it by a name of this machine
 };
+
+// Returns the adapter of a folder as PEFT saves it, or of a file in it, for LanguageOptions::adapters. Throws Error as
+// hugging_face::load_adapter() does, and for an adapter that changes weights of the model itself, which all texts share.
+text::Adapter read_adapter(const Model& model, const std::string& name, const std::filesystem::path& path);
 
 // Returns the model's name for clients.
 std::string name_for_clients(const ServiceOptions& options, const std::string& file);

@@ -4,7 +4,6 @@
 
 #include "executor/cache_pages.h"
 #include "executor/runtime/device.h"
-#include "models/serving/adapters.h"
 #include "models/serving/service.h"
 #include "tools/common/model_name.h"
 #include "tools/common/numbers.h"
@@ -216,6 +215,22 @@ void add_limits(Command& command, ServeFlags& flags) {
              "time that requests under way get after SIGTERM", Range<double>{0, 86400});
 }
 
+// Options that name the model, and files beside it.
+void add_files(Command& command, ServeFlags& flags) {
+  command.add_option("--name", flags.service.name,
+                     "name of the model for clients; default: that of the file");
+  command
+      .add_option(
+          "--adapter", flags.adapters,
+          "NAME=FOLDER: a LoRA adapter of PEFT, which requests choose as the model NAME; may be given "
+          "again")
+      ->allow_extra_args(false);
+  command.add_option("--tokenizer", flags.service.language.text.tokenizer,
+                     "a tokenizer.json, a folder with one, or a model that contains one");
+  command.add_option("--template", flags.service.language.text.chat_template,
+                     "another chat template: a file .jinja");
+}
+
 }  // namespace
 
 void add_serve(Command& app) {
@@ -235,18 +250,7 @@ void add_serve(Command& app) {
           "--origin", flags->origins,
           "an origin of web pages that may ask, such as https://example.org, or *; may be given again")
       ->allow_extra_args(false);
-  command->add_option("--name", flags->service.name,
-                      "name of the model for clients; default: that of the file");
-  command
-      ->add_option(
-          "--adapter", flags->adapters,
-          "NAME=FOLDER: a LoRA adapter of PEFT, which requests choose as the model NAME; may be given "
-          "again")
-      ->allow_extra_args(false);
-  command->add_option("--tokenizer", flags->service.language.text.tokenizer,
-                      "a tokenizer.json, a folder with one, or a model that contains one");
-  command->add_option("--template", flags->service.language.text.chat_template,
-                      "another chat template: a file .jinja");
+  add_files(*command, *flags);
   add_context(*command, flags->service.language.text.context);
   add_prefill_chunk(*command, flags->service.language.text.prefill_chunk);
   add_number(

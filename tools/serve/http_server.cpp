@@ -11,16 +11,14 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <deque>
 #include <optional>
 
 #include "models/serving/api_error.h"
 #include "schema/core/error.h"
 #include "schema/messages/log.h"
-#include "tools/serve/http_text.h"
+#include "tools/serve/http_request.h"
 
 namespace genesis::tools {
 namespace {
@@ -52,32 +50,6 @@ std::optional<ApiError> error_of_reading(const error_code& error, bool has_begun
   if (error.category() == make_error_code(http::error::bad_method).category())
     return bad_request(error.message());
   return {};
-}
-
-using Parser = http::request_parser<http::string_body>;
-HeadFacts facts_of(const Parser& parser) {
-  const auto& head = parser.get();
-  const auto text = [](const auto& view) { return std::string_view(view.data(), view.size()); };
-  return {head.count(http::field::content_length),
-          head.count(http::field::transfer_encoding),
-          head.count(http::field::host),
-          text(head[http::field::transfer_encoding]),
-          text(head.target()),
-          head.version() >= 11};
-}
-
-HttpRequest request_of(Parser& parser) {
-  auto& message = parser.get();
-  HttpRequest request = {std::string(message.method_string()), std::string(message.target())};
-  request.path = request.path.substr(0, request.path.find('?'));
-  for (const auto& field : message) {
-    std::string name(field.name_string());
-    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    std::string& value = request.headers[name];
-    value += (value.empty() ? "" : ", ") + std::string(field.value());
-  }
-  request.body = std::move(message.body());
-  return request;
 }
 
 }  // namespace
@@ -153,7 +125,7 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
   asio::steady_timer
       deadline_;  // for the request; that of the stream would close it before it gets an answer
   boost::beast::flat_buffer buffer_;
-  std::optional<Parser> parser_;
+  std::optional<HttpParser> parser_;
   uint64_t number_ = 0;        // the request that is answered
   bool is_answering_ = false;  // its answer is not complete
   bool is_reading_ = false, is_late_ = false;

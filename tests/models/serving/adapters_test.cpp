@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "models/formats/hugging_face/adapter.h"
-#include "models/serving/adapters.h"
 #include "models/zoo.h"
 #include "passes/lora/lora.h"
 #include "tests/models/serving/asked.h"

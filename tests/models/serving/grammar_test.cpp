@@ -97,6 +97,14 @@ TEST(JsonSchema, StringsThatMatch) {
                 {"\"1.2.3\"", "\"1.2.3.256\""});
 }
 
+// A character beyond U+FFFF is two escapes, and one character.
+TEST(JsonSchema, SurrogatePairsAreOneCharacter) {
+  expect_schema(R"({"type": "string", "minLength": 1, "maxLength": 1})",
+                {R"("\ud83d\ude00")", R"("\u00e9")", R"("\uD7ff")", R"("\n")"},
+                {R"("\ud83d")", R"("\ude00")", R"("\ud83d\u0041")", R"("\ud83d\ude00a")"});
+  expect_schema(R"({"type": "string", "minLength": 2})", {R"("\ud83d\ude00a")"}, {R"("\ud83d\ude00")"});
+}
+
 TEST(JsonSchema, NumbersOfARange) {
   for (const auto& [least, most] :
        {std::pair(-120, 7), std::pair(3, 3), std::pair(95, 1203), std::pair(-40, -8)}) {
