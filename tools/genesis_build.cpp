@@ -345,9 +345,10 @@ void add_flags(Command& app, Flags& flags) {
                  "? any character) that the model does not have; may be given again")
       ->allow_extra_args(false);
   add_number(app, "--seed", flags.seed, "decides every initial value");
-  app.add_flag("--no-values", flags.no_values,
-               "of a model of the zoo: write no weights, for plans of models that this machine cannot hold "
-               "(genesis-opt --check)");
+  app.add_flag(
+      "--no-values", flags.no_values,
+      "write a model of the zoo without its weights, for plans of models that this machine cannot hold "
+      "(genesis-opt --check)");
   app.add_flag("--link", flags.link,
                "leave the weights in their files, which then have to stay where they are, seen from "
                "the new file");

@@ -40,7 +40,7 @@ Settings small(const std::string& name) {
   Settings settings = {{"hidden_size", "16"},        {"intermediate_size", "24"},
                        {"num_hidden_layers", "1"},   {"num_attention_heads", "4"},
                        {"num_key_value_heads", "2"}, {"max_position_embeddings", "16"}};
-  if (name == "stablelm" || name == "qwen3_next")
+  if (name == "stablelm" || name.starts_with("qwen3_5") || name == "qwen3_next")
     settings["head_dim"] = "8";  // a quarter of a head is a pair that rotates
   return settings;
 }

@@ -128,8 +128,9 @@ void TrainFlags::add_training(Command& command) {
           "layers by name, its end or a pattern: q_proj v_proj '*.mlp.*'; all linear layers but the head")
       ->take_all()
       ->needs(with_lora);
-  command.add_flag("--expert-load", job.expert_load,
-                   "of a new training: --metrics get the share of each expert in the tokens of its layer");
+  command.add_flag(
+      "--expert-load", job.expert_load,
+      "with --optimizer or --lora: --metrics get the share of each expert in the tokens of its layer");
 }
 
 void TrainFlags::add_evaluation(Command& command) {

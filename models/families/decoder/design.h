@@ -86,6 +86,8 @@ struct ConvolutionDesign {
 struct DeltaDesign {
   int64_t key_heads = 0, value_heads = 0, key_size = 0, value_size = 0;
   int64_t taps = 4;  // tokens that the convolution before it reads
+  // Each input has a product of its own (in_proj_qkv, _z, _b, _a); otherwise in_proj_qkvz and _ba have them all, by key head.
+  bool is_split = false;
 
   int64_t keys() const { return key_heads * key_size; }
   int64_t values() const { return value_heads * value_size; }
@@ -129,8 +131,9 @@ struct ExpertsDesign {
   bool normalized = false;  // the factors of a token's experts add up to 1 ...
   double least_sum = 0;     // ... but for this number, which is added to their sum before the division
   double factor = 1;        // multiplies them last
-  // Experts form groups of equal size, of which a token uses as many: those with the greatest sums of their two best scores.
+  // Experts form groups of equal size, of which a token uses as many: those with the greatest sums of their best scores.
   int64_t groups = 1, chosen_groups = 1;
+  int64_t best_of_group = 2;  // number of scores in such a sum
   const char* choice_bias =
       nullptr;              // the buffer that is added to the scores for the choice alone; null: none
   int64_t shared_size = 0;  // intermediate size of an expert that all tokens use; 0: there is none

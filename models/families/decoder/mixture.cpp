@@ -108,7 +108,7 @@ Value Mixture::within_groups(Value scores) const {
   if (design_.groups == 1) return scores;
   const int64_t each = design_.count / design_.groups;
   const Value grouped = reshape(scores, {scores.dim(0), scores.dim(1), design_.groups, each});
-  const Value of_groups = sum(topk(grouped, std::min<int64_t>(2, each)).values, {3});
+  const Value of_groups = sum(topk(grouped, std::min(design_.best_of_group, each)).values, {3});
   const Value best = topk(of_groups, design_.chosen_groups).indices;  // [batch, time, chosen_groups]
   const Value is_best = any(eq(unsqueeze(best, 2), unsqueeze(arange(*scores.graph, design_.groups), 1)), {3});
   const Value kept = where(unsqueeze(is_best, 3), grouped, -std::numeric_limits<double>::infinity());

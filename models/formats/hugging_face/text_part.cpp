@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-// A model that reads images: its model_type, and the class of its language model alone.
+// A model that reads images, or the language model of one: its model_type, and the class of its language model alone.
 struct WithImages {
   const char* model_type;
   const char* text_type;  // null: that of text_config
@@ -18,11 +18,15 @@ struct WithImages {
 
 const WithImages* find_with_images(const json& config) {
   static const json kQwen2 = {{"rms_norm_eps", 1e-5}, {"max_window_layers", 80}};
-  static const WithImages kAll[] = {{"qwen2_vl", "qwen2", kQwen2},
-                                    {"qwen2_5_vl", "qwen2", kQwen2},
-                                    {"qwen3_vl", "qwen3"},
-                                    {"mistral3", nullptr},
-                                    {"gemma3", nullptr}};
+  static const WithImages kAll[] = {
+      {"qwen2_vl", "qwen2", kQwen2},
+      {"qwen2_5_vl", "qwen2", kQwen2},
+      {"qwen3_vl", "qwen3"},
+      {"qwen3_5", nullptr},
+      {"qwen3_5_moe", nullptr},
+      {"kimi_k2", "deepseek_v3"},  // the same network; its own code has the name
+      {"mistral3", nullptr},
+      {"gemma3", nullptr}};
   const json type = config.is_object() ? config.value("model_type", json()) : json();
   const auto* found = std::ranges::find_if(kAll, [&](const auto& one) { return type == one.model_type; });
   return found == std::end(kAll) ? nullptr : found;

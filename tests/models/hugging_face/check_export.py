@@ -49,6 +49,11 @@ ZOO = {
     "cohere2": SIZES | dict(sliding_window=3, layer_types="sliding_attention,full_attention"),
     "qwen3_next": SIZES | dict(head_dim=8, partial_rotary_factor=0.5, num_experts=4, moe_intermediate_size=8, shared_expert_intermediate_size=12,
                                layer_types="linear_attention,full_attention"),
+    "qwen3_5": SIZES | dict(head_dim=8, partial_rotary_factor=0.5, layer_types="linear_attention,full_attention"),
+    "qwen3_5_moe": SIZES | dict(head_dim=8, partial_rotary_factor=0.5, num_experts=4, moe_intermediate_size=8,
+                                shared_expert_intermediate_size=12, layer_types="linear_attention,full_attention"),
+    "deepseek_v2": SIZES | dict(num_key_value_heads=4, num_experts=4, moe_intermediate_size=8, kv_lora_rank=8, q_lora_rank=0, qk_nope_head_dim=8,
+                                qk_rope_head_dim=4, v_head_dim=8, limits_groups="true", n_group=2, topk_group=1),
     "bamba": SIZES | MAMBA | dict(layer_types="linear_attention,full_attention"),
     "granitemoehybrid": SIZES | MAMBA | dict(layer_types="linear_attention,full_attention", num_experts=4, shared_intermediate_size=12, embedding_multiplier=3),
     "granitemoehybrid dense": SIZES | MAMBA | dict(layer_types="linear_attention,full_attention", num_experts=0, rotates="true"),
@@ -58,7 +63,7 @@ ZOO = {
     "gpt2": dict(vocab_size=61, n_positions=64, n_embd=16, n_layer=2, n_head=2),
 }
 # Weights rounded to bf16 change the logits by so much; the gated delta rule amplifies more than attention does.
-LOSSY = {"qwen3_next": 0.3, "granitemoehybrid_dense": 0.2}
+LOSSY = {"qwen3_next": 0.3, "qwen3_5": 0.3, "qwen3_5_moe": 0.3, "granitemoehybrid_dense": 0.2}
 
 
 def run(tools, *words):

@@ -17,8 +17,8 @@ import torch
 from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config, Gemma2Config,
                           Gemma3TextConfig, Glm4Config, GPT2Config, GraniteConfig, Lfm2Config, LlamaConfig, Ministral3Config, MinistralConfig,
                           Olmo2Config, Olmo3Config, OlmoConfig, Phi3Config, Qwen2_5_VLConfig, Qwen2Config, Qwen3Config, Qwen3VLConfig, SeedOssConfig,
-                          StableLmConfig, Starcoder2Config, DeepseekV3Config, Glm4MoeConfig, GptOssConfig, MiniMaxM2Config, MixtralConfig, OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig, Qwen3NextConfig,
-                          BambaConfig, FalconH1Config, GraniteMoeHybridConfig, Mamba2Config, NemotronHConfig)
+                          StableLmConfig, Starcoder2Config, DeepseekV2Config, DeepseekV3Config, Glm4MoeConfig, GptOssConfig, MiniMaxM2Config, MixtralConfig, OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig, Qwen3NextConfig,
+                          BambaConfig, FalconH1Config, GraniteMoeHybridConfig, Mamba2Config, NemotronHConfig, Qwen3_5MoeTextConfig, Qwen3_5TextConfig)
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 HERE = Path(__file__).parent
@@ -115,6 +115,15 @@ FAMILIES = {
                                   linear_value_head_dim=4, linear_num_key_heads=2, linear_num_value_heads=4,
                                   layer_types=["linear_attention", "full_attention", "linear_attention"],
                                   rope_parameters=dict(ROPE, partial_rotary_factor=0.5)),
+    "qwen3_5": Qwen3_5TextConfig(**dict(NO_PADDING, num_hidden_layers=3), head_dim=8, linear_key_head_dim=6, linear_value_head_dim=4,
+                                 linear_num_key_heads=2, linear_num_value_heads=4, tie_word_embeddings=True,
+                                 layer_types=["linear_attention", "full_attention", "linear_attention"],
+                                 rope_parameters=dict(ROPE, partial_rotary_factor=0.5)),
+    "qwen3_5_moe": Qwen3_5MoeTextConfig(**{k: v for k, v in NO_PADDING.items() if k != "intermediate_size"}, head_dim=8, num_experts=4,
+                                        num_experts_per_tok=2, moe_intermediate_size=8, shared_expert_intermediate_size=12,
+                                        linear_key_head_dim=6, linear_value_head_dim=4, linear_num_key_heads=2, linear_num_value_heads=4,
+                                        layer_types=["linear_attention", "full_attention"],
+                                        rope_parameters=dict(ROPE, partial_rotary_factor=0.5)),
     "olmoe": OlmoeConfig(**NO_PADDING, num_experts=4, num_experts_per_tok=2, rope_parameters=ROPE),
     "glm4_moe": Glm4MoeConfig(**NO_PADDING, head_dim=8, n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=8, n_group=3,
                               topk_group=2, routed_scaling_factor=1.5, use_qk_norm=True, attention_bias=True, n_shared_experts=2,
@@ -123,6 +132,11 @@ FAMILIES = {
                                   rope_parameters=dict(ROPE, partial_rotary_factor=0.5)),
     "gpt_oss": GptOssConfig(**WINDOWS, head_dim=8, num_local_experts=4, num_experts_per_tok=2, swiglu_limit=0.5,
                             rope_parameters=scaled("yarn", factor=4.0, original_max_position_embeddings=16, truncate=False)),
+    "deepseek_v2": DeepseekV2Config(**dict(NO_PADDING, num_key_value_heads=4), n_routed_experts=6, num_experts_per_tok=2,
+                                    moe_intermediate_size=8, n_group=3, topk_group=2, topk_method="group_limited_greedy",
+                                    first_k_dense_replace=1, n_shared_experts=2, routed_scaling_factor=1.5, q_lora_rank=8, kv_lora_rank=12,
+                                    qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=6, rope_parameters=scaled(
+                                        "yarn", factor=4.0, original_max_position_embeddings=16, mscale=1.0, mscale_all_dim=0.5)),
     "deepseek_v3": DeepseekV3Config(**dict(NO_PADDING, num_key_value_heads=4), n_routed_experts=6, num_experts_per_tok=2,
                                     moe_intermediate_size=8, n_group=3, topk_group=2, first_k_dense_replace=1, q_lora_rank=8, kv_lora_rank=12,
                                     qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=6, rope_parameters=scaled(
@@ -194,7 +208,7 @@ def make_family(name, config):
     torch.manual_seed(sum(map(ord, name)))
     loader = AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
     model = loader.from_config(config).eval()
-    from_one = "gemma" in name or name == "qwen3_next"
+    from_one = "gemma" in name or name in ("qwen3_next", "qwen3_5", "qwen3_5_moe")
     with torch.no_grad():
         for key, weight in model.named_parameters():
             is_near_one = "norm" in key and key.endswith(".weight") and not from_one
@@ -229,7 +243,7 @@ def texts(step):
 
 
 # Gated delta models diverge: at 1e-2, transformers' own losses in f32 and f64 part by 0.4% in ten steps, and at 1e-3 by 5e-6.
-LEARNING_RATES = {"qwen3_next": 1e-3} | dict.fromkeys(["bamba", "granitemoehybrid", "granitemoehybrid_dense", "falcon_h1", "falcon_h1_normed", "mamba2", "nemotron_h",
+LEARNING_RATES = {"qwen3_next": 1e-3, "qwen3_5": 1e-4, "qwen3_5_moe": 1e-4} | dict.fromkeys(["bamba", "granitemoehybrid", "granitemoehybrid_dense", "falcon_h1", "falcon_h1_normed", "mamba2", "nemotron_h",
                                                        "nemotron_h_latent"], 1e-3)
 
 
