@@ -1,4 +1,6 @@
 // Tests the loss layers against plain formulas in double, with every reduction.
+#include "builder/margin_losses.h"
+#include "builder/stochastic_depth.h"
 #include "tests/builder/layer_run.h"
 
 namespace genesis {
@@ -141,6 +143,56 @@ TEST(Losses, CrossEntropyWithClassWeights) {
                         [](const auto& v) { return nn::NLLLoss{.weight = v[2]}(v[0], v[1]); })
                   .y(),
               {expected});
+}
+
+// The numbers are those of torch.nn.functional (PyTorch 2.15).
+TEST(Losses, MarginsAndDistributions) {
+  const Tensor x = tensor({2, 3}, {0.5, -1, 0.25, 2, 0.75, -0.5}),
+               y = tensor({2, 3}, {1, 0.5, -0.25, -1, 0.25, 1}),
+               z = tensor({2, 3}, {-0.5, 1, 1, 0, 0.5, 0.75}), s = tensor({2, 3}, {1, -1, 1, -1, 1, -1}),
+               v = tensor({2, 3}, {0.5, 1, 2, 1.5, 0.25, 1}), r = tensor({2}, {1, -1}),
+               w = tensor({3}, {0.5, 1, 2}), t = Tensor::of<int64_t>({2}, {2, 0});
+  constexpr auto kNone = Reduction::kNone, kMean = Reduction::kMean;
+  const std::pair<std::function<Value(const std::vector<Value>&)>, Doubles> cases[] = {
+      {[](const auto& i) { return pairwise_distance(i[0], i[1], 1); }, {2.499999, 5.000001}},
+      {[](const auto& i) { return pairwise_distance(i[0], i[1]); }, {1.6583115, 3.3911655}},
+      {[](const auto& i) { return pairwise_distance(i[0], i[1], 3); }, {1.5361575, 3.1244006}},
+      {[](const auto& i) { return pairwise_distance(i[0], i[1], INFINITY); }, {1.499999, 3.000001}},
+      {[](const auto& i) { return margin_ranking_loss(i[0], i[1], i[3], 0.5, kNone); }, {1, 0, 0, 3.5, 0, 0}},
+      {[](const auto& i) { return hinge_embedding_loss(i[0], i[3], 0.75, kNone); },
+       {0.5, 1.75, 0.25, 0, 0.75, 1.25}},
+      {[](const auto& i) { return soft_margin_loss(i[0], i[3]); }, {0.7251924}},
+      {[](const auto& i) { return cosine_embedding_loss(i[0], i[1], i[5], -0.2, kNone); }, {1.0476191, 0}},
+      {[](const auto& i) { return triplet_margin_loss(i[0], i[1], i[2], 1.5, 2, 1e-6, false, kNone); },
+       {0.7998168, 2.5194571}},
+      {[](const auto& i) { return triplet_margin_loss(i[0], i[1], i[2], 1.5, 2, 1e-6, true); }, {2.4866269}},
+      {[](const auto& i) { return multilabel_soft_margin_loss(i[0], relu(i[3]), i[6], kNone); },
+       {0.567393, 0.7994964}},
+      {[](const auto& i) { return multi_margin_loss(i[0], i[7], 1, 1, i[6]); }, {0.4166667}},
+      {[](const auto& i) { return multi_margin_loss(i[0], i[7], 2, 1.5, {}, kNone); },
+       {1.0416666, 0.0208333}},
+      {[](const auto& i) { return poisson_nll_loss(i[0], i[4] * 2, true, true); }, {2.4605284}},
+      {[](const auto& i) { return poisson_nll_loss(i[4], i[4] * 2, false); }, {0.6078851}},
+      {[](const auto& i) { return gaussian_nll_loss(i[0], i[1], i[4], true, 1e-6, kMean); }, {1.8476194}}};
+  Model model;
+  for (const auto& [loss, expected] : cases)
+    expect_near(run_layer(model, {x, y, z, s, v, r, w, t}, loss).y(), expected);
+}
+
+// Rows are kept whole, at 1 / (1 - p) times their numbers, or become 0.
+TEST(Losses, StochasticDepthLeavesOutRows) {
+  Model model;
+  const nn::StochasticDepth depth(Scope(model, 1) / "depth", 0.5);
+  const Tensor ones = tensor({64, 2}, Doubles(128, 1));
+  const auto build = [&](const auto& x) { return depth(x[0]); };
+  EXPECT_EQ(run_layer(model, {ones}, build).y(), Doubles(128, 1));
+  const Doubles y = run_layer(model, {ones}, build, Mode::kTrain).y();
+  double total = 0;
+  for (size_t row = 0; row < 64; ++row) {
+    EXPECT_TRUE(y[2 * row] == y[2 * row + 1] && (y[2 * row] == 0 || y[2 * row] == 2));
+    total += y[2 * row];
+  }
+  EXPECT_NEAR(total, 64, 32);
 }
 
 }  // namespace

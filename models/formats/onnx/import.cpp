@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/formats/bounded_sizes.h"
 #include "models/formats/onnx/graph_runner.h"
 #include "models/formats/onnx/operators.h"
 #include "schema/core/error.h"
@@ -55,6 +56,7 @@ class Importer {
     for (const std::string& name : file_.graph.inputs) inputs.push_back(input(g, name));
     const std::vector<ItemPtr> outputs = runner.run_main(inputs);
     for (size_t i = 0; i < outputs.size(); ++i) add_output(g, file_.graph.outputs[i], *outputs[i]);
+    settle_sizes();
     model_->metadata["architecture"] = "onnx";
     for (const auto& [key, text] : file_.metadata) model_->metadata.emplace("onnx." + key, text);
     return std::move(model_);
@@ -122,6 +124,18 @@ class Importer {
       items.push_back(item_of(
           g.input(fmt::format("{}.{}", name, i), given->second[i].dtype, given->second[i].shape), element));
     return sequence_of(items);
+  }
+
+  // A node that needs the number of a size that depends on data needs the values of all inputs: a variant is made for each of them.
+  void settle_sizes() {
+    try {
+      settle_bounded_sizes(*model_, "forward");
+    } catch (const NeedsCount& problem) {
+      std::vector<std::string> inputs;
+      const Graph& graph = model_->entry("forward");
+      for (const ValueId id : graph.inputs()) inputs.push_back(graph.value(id).name);
+      throw NeedsValue(problem.what(), inputs);
+    }
   }
 
   // Notes an element type that the DType does not say.

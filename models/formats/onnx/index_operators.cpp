@@ -1,5 +1,6 @@
 // Operators that read or write elements at places that are tensors, and those that sort.
 #include "builder/functions.h"
+#include "models/formats/bounded_sizes.h"
 #include "models/formats/onnx/element_types.h"
 #include "models/formats/onnx/integers.h"
 #include "models/formats/onnx/operators.h"
@@ -194,35 +195,87 @@ Results greatest(Call& call) {
   return {item_of(is_u64 ? ordered_u64(values) : values, call.element(0)), item_of(indices)};
 }
 
+// Returns a tensor if it is known without running the model.
+std::optional<Tensor> try_known(Call& call, size_t place) {
+  const Item& given = *call.item(place);
+  return given.tensor ? given.tensor : call.environment().known.tensor(call.tensor(place));
+}
+
 Value compressed(Call& call) {
   Value x = call.tensor(0);
-  const std::vector<int64_t> chosen = call.integers(1);
   int axis = 0;
   if (call.has_attribute("axis"))
     axis = axis_of(call, x);
   else
     x = reshape(x, {x.shape().numel()});
+  const auto chosen = try_known(call, 1);
+  if (!chosen) {
+    const Value places = with_symbol(nonzero(call.tensor(1)));
+    return index_select(x, axis, reshape(places, {places.dim(0)}));
+  }
   std::vector<int64_t> places;
-  for (size_t i = 0; i < chosen.size(); ++i)
-    if (chosen[i] != 0) places.push_back(static_cast<int64_t>(i));
+  const std::vector<double> flags = chosen->to_doubles();
+  for (size_t i = 0; i < flags.size(); ++i)
+    if (flags[i] != 0) places.push_back(static_cast<int64_t>(i));
   return index_select(x, axis, call.g().constant("chosen", Tensor::of(places)));
 }
 
 Value places_of_nonzero(Call& call) {
-  const Tensor x = call.known(0);
-  const std::vector<int64_t> sizes = x.shape().sizes();
-  const std::vector<double> elements = x.to_doubles();
+  const auto known = try_known(call, 0);
+  if (!known) return permute(with_symbol(nonzero(call.tensor(0))), {1, 0});
+  const std::vector<int64_t> sizes = known->shape().sizes();
+  const std::vector<double> elements = known->to_doubles();
   std::vector<int64_t> found;
   for (size_t i = 0; i < elements.size(); ++i)
     if (elements[i] != 0) found.push_back(static_cast<int64_t>(i));
   std::vector<int64_t> places;
-  int64_t stride = x.numel();
+  int64_t stride = known->numel();
   for (const int64_t size : sizes) {
     stride /= size > 0 ? size : 1;
     for (const int64_t at : found) places.push_back(at / stride % size);
   }
   const std::vector<int64_t> shape = {static_cast<int64_t>(sizes.size()), static_cast<int64_t>(found.size())};
   return call.g().constant("nonzero", Tensor::of(shape, places));
+}
+
+// The different elements, sorted or in the order in which they first occur; where each occurs first; which of them each element is; and
+// how often each occurs. All follow from a stable sort.
+Results different_elements(Call& call) {
+  if (call.has_attribute("axis")) fail("Unique along an axis is not read");
+  const bool is_sorted = call.attribute("sorted", 1) != 0;
+  const Value given = call.tensor(0), x = reshape(given, {given.shape().numel()});
+  const Dim n = x.dim(0);
+  if (!n.is_constant() || n.value() < 1)
+    fail("Unique of {} elements is not read: give the open sizes values", n.to_string());
+  const auto [sorted, from] = sort(x, 0);
+  const Value before = narrow(sorted, 0, 0, n - 1), behind = narrow(sorted, 0, 1, n - 1);
+  const Value is_new =
+      concat({full(call.graph(), {1}, 1, DType::i64), cast(before != behind, DType::i64)}, 0);
+  const Value none = zeros(call.graph(), {n}, DType::i64), ones = full(call.graph(), {n}, 1, DType::i64);
+  const Value rank = cumsum(is_new, 0) - 1;               // by place in the sorted elements
+  const Value rank_at = scatter(none, 0, from, rank);     // by place in x
+  const Value counts = scatter_add(none, 0, rank, ones);  // by rank
+  const Value firsts_in_x = scatter(none, 0, from, is_new);
+  const Value found = with_symbol(nonzero(is_sorted ? is_new : firsts_in_x)),
+              places = reshape(found, {found.dim(0)});
+  const auto at = [](Value values, Value index) { return index_select(values, 0, index); };
+  if (is_sorted)
+    return {item_of(at(sorted, places), call.element(0)), item_of(at(from, places)), item_of(rank_at),
+            item_of(narrow(counts, 0, 0, places.dim(0)))};
+  const Value number = cumsum(firsts_in_x, 0) - 1;  // of those that occur first, by place in x
+  const Value number_of_rank = scatter_add(none, 0, rank, is_new * at(number, from));
+  return {item_of(at(x, places), call.element(0)), item_of(places), item_of(at(number_of_rank, rank_at)),
+          item_of(at(counts, at(rank_at, places)))};
+}
+
+// The most boxes and the thresholds decide no size but the bound, so they must be known.
+Value boxes_apart(Call& call) {
+  ops::Nms op{.center = call.attribute("center_point_box", 0) != 0};
+  const double most = call.has(2) ? call.number(2) : 0;
+  op.max_boxes = static_cast<int64_t>(std::clamp(most, 0.0, 1e15));
+  if (call.has(3)) op.iou_threshold = call.number(3);
+  if (call.has(4)) op.score_threshold = call.number(4);
+  return with_symbol(non_max_suppression(call.tensor(0), call.tensor(1), op));
 }
 
 // Reverses the first `lengths` elements of each row.
@@ -252,6 +305,7 @@ const Operators& index_operators() {
       {"Gather", one<gathered>, 1, Takes::kAny},
       {"GatherElements", one<elements_gathered>, 1, Takes::kAny},
       {"GatherND", one<gathered_by_indices>, 1, Takes::kAny},
+      {"NonMaxSuppression", one<boxes_apart>, 10},
       {"NonZero", one<places_of_nonzero>},
       {"OneHot", one_hot_of},
       {"ReverseSequence", one<reversed>, 1, Takes::kAny},
@@ -260,6 +314,7 @@ const Operators& index_operators() {
       {"ScatterND", one<scattered_by_indices>},
       {"TensorScatter", one<cache_written>},
       {"TopK", greatest, 1, Takes::kAnyAlone},
+      {"Unique", different_elements, 11},
       {"ai.onnx.ml::ArrayFeatureExtractor", one<features_extracted>},
   };
   return kOperators;

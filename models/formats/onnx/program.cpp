@@ -1,6 +1,10 @@
 #include "models/formats/onnx/program.h"
 
+#include <algorithm>
+
+#include "models/formats/bounded_sizes.h"
 #include "models/formats/onnx/call.h"
+#include "schema/core/parse_number.h"
 
 namespace genesis::models::onnx {
 namespace {
@@ -11,6 +15,21 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
+// Returns the first `count` elements along an axis.
+Tensor first_along(const Tensor& tensor, int64_t axis, int64_t count) {
+  std::vector<int64_t> sizes = tensor.shape().sizes();
+  auto outer = static_cast<int64_t>(size_of(tensor.dtype()));
+  for (size_t i = static_cast<size_t>(axis) + 1; i < sizes.size(); ++i) outer *= sizes[i];
+  const int64_t from = sizes[static_cast<size_t>(axis)] * outer, to = count * outer;
+  sizes[static_cast<size_t>(axis)] = count;
+  std::byte* bytes = nullptr;
+  Tensor result = Tensor::uninitialized({tensor.dtype(), Shape::of(sizes)}, &bytes);
+  const auto* source = reinterpret_cast<const std::byte*>(tensor.data());
+  for (int64_t i = 0; from > 0 && to > 0 && i * from < tensor.bytes(); ++i)
+    std::copy_n(source + i * from, to, bytes + i * to);
+  return result;
+}
+
 // Moves the values that the import asks for into the options. Returns false if none of them is given and small.
 bool give_values(const NeedsValue& problem, const NamedTensors& given, ImportOptions& options) {
   bool is_new = false;
@@ -19,6 +38,21 @@ bool give_values(const NeedsValue& problem, const NamedTensors& given, ImportOpt
         found != given.end() && found->second.numel() <= kMaxDecidingElements)
       is_new |= options.values.emplace(name, found->second).second;
   return is_new;
+}
+
+// Cuts outputs whose number of rows depends on data to those that are meant.
+NamedTensors without_padding(NamedTensors results, const std::map<std::string, std::string>& metadata) {
+  for (auto& [name, tensor] : results) {
+    const auto axis = metadata.find(length_axis_key(name));
+    if (axis == metadata.end()) continue;
+    const int64_t at = parse_number<int64_t>(axis->second).value_or(0),
+                  rows = results.at(length_name(name)).item<int64_t>();
+    tensor = first_along(tensor, at, rows);
+  }
+  for (const auto& [key, axis] : metadata)
+    if (key.starts_with(length_axis_key("")))
+      results.erase(length_name(key.substr(length_axis_key("").size())));
+  return results;
 }
 
 }  // namespace
@@ -92,7 +126,7 @@ std::shared_ptr<Program::Variant> Program::variant_for(const NamedTensors& input
   for (const auto& [name, value] : options.values) constants.insert(name);
   deciding_.insert(constants.begin(), constants.end());
   auto made = std::make_shared<Variant>(
-      Variant{std::move(constants), std::move(files), Session(model, session_options_)});
+      Variant{std::move(constants), std::move(files), model->metadata, Session(model, session_options_)});
   variants_.add(key_of(inputs), made);
   return made;
 }
@@ -102,7 +136,7 @@ NamedTensors Program::run(const NamedTensors& inputs) {
   NamedTensors rest;
   for (const auto& [name, tensor] : inputs)
     if (!variant->constants.contains(name)) rest.emplace(name, tensor);
-  return variant->session.run("forward", rest);
+  return without_padding(variant->session.run("forward", rest), variant->metadata);
 }
 
 }  // namespace genesis::models::onnx

@@ -48,6 +48,7 @@ class Program {
   struct Variant {
     std::set<std::string> constants;
     MappedFiles files;
+    std::map<std::string, std::string> metadata;  // of the model: which outputs have a length
     Session session;
   };
   Key key_of(const NamedTensors& inputs) const;

@@ -1,4 +1,6 @@
 // Operators that make tensors from nothing, and those that compute with sizes or check them.
+#include <cmath>
+
 #include "builder/functions.h"
 #include "models/formats/pt2/operators.h"
 #include "schema/core/error.h"
@@ -41,7 +43,24 @@ Value new_of_one_number(Call& call) {
   return call.g().full(Shape(call.sizes("size")), call.scalar("fill_value"), dtype_or(call, x.dtype()));
 }
 
+// Returns true for an argument that is no size.
+bool is_real(Call& call, const char* name) {
+  try {
+    if (call.has(name)) call.size(name);
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
+}
+Value counted_by_reals(Call& call) {
+  const auto number = [&](const char* name, double otherwise) { return call.number_or(name, otherwise); };
+  const double start = number("start", 0), step = number("step", 1);
+  const double length = std::ceil((number("end", 0) - start) / step);
+  if (!(length >= 0 && length < 1e9)) fail("it counts {} numbers", length);
+  return arange(call.g().graph(), static_cast<int64_t>(length), start, step, dtype_or(call, DType::f32));
+}
 Value counted(Call& call) {
+  if (is_real(call, "start") || is_real(call, "end") || is_real(call, "step")) return counted_by_reals(call);
   const bool has_start = call.has("start");
   const DType dtype = dtype_or(call, DType::i64);
   const Dim end = call.size("end"), start = has_start ? call.size("start") : Dim(0);
@@ -87,6 +106,7 @@ const Operators& creation_operators() {
       {"aten.arange.start", one<counted>},
       {"aten.arange.start_step", one<counted>},
       {"aten.empty_like.default", like<0>},
+      {"aten.empty.memory_format", one<of_zeros>},  // its values are any
       {"aten.eye.default", one<identity>},
       {"aten.full.default", one<of_one_number>},
       {"aten.full_like.default", one<of_one_number_like>},

@@ -132,10 +132,11 @@ Value instance_norm(Call& call) {
 BatchNormResult batch_normalized(Call& call, bool training) {
   call.accept_any("cudnn_enabled");
   return batch_norm(call.tensor("input"), call.tensor_or("weight", {}), call.tensor_or("bias", {}),
-                    call.tensor("running_mean"), call.tensor("running_var"), training,
+                    call.tensor_or("running_mean", {}), call.tensor_or("running_var", {}), training,
                     call.number_or("momentum", 0.1), call.number_or("eps", 1e-5));
 }
 Value batch_norm_of_eval(Call& call) {
+  if (!call.has("running_mean")) return batch_normalized(call, true).y;  // nothing is written
   if (call.flag_or("training", false))
     fail(
         "it normalizes by the batch, whose statistics this operator writes unseen: export with "

@@ -233,57 +233,56 @@ Value difference(Call& call) {
   return x.dtype() == DType::boolean ? logical_xor(high, low) : high - low;
 }
 
+const Operators kShapeOperators = {
+    {"aten.broadcast_to.default", one<expanded>},
+    {"aten.cat.default", one<joined>},
+    {"aten.chunk.default", chunked},
+    {"aten.concat.default", one<joined>},
+    {"aten.constant_pad_nd.default", one<padded>},
+    {"aten.diff.default", one<difference>},
+    {"aten.expand.default", one<expanded>},
+    {"aten.expand_as.default", one<expanded_as>},
+    {"aten.flatten.using_ints", one<flattened>},
+    {"aten.flip.default", one<flipped>},
+    {"aten.movedim.int", one<axis_moved>},
+    {"aten.narrow.default", one<narrowed>},
+    {"aten.numpy_T.default", one<matrix_transposed>},
+    {"aten.pad.default", one<padded>},
+    {"aten.permute.default", one<permuted>},
+    {"aten.repeat.default", one<repeated>},
+    {"aten.repeat_interleave.self_int", one<elements_repeated>},
+    {"aten.reshape.default", one<reshaped>},
+    {"aten.reshape_as.default", one<reshaped_as>},
+    {"aten.roll.default", one<rolled>},
+    {"aten.select.int", one<selected>},
+    {"aten.slice.Tensor", one<sliced>},
+    {"aten.split.Tensor", split_evenly},
+    {"aten.split.sizes", split_by_sizes},
+    {"aten.split_with_sizes.default", split_by_sizes},
+    {"aten.squeeze.default", one<without_axes>},
+    {"aten.squeeze.dim", one<without_axes>},
+    {"aten.squeeze.dims", one<without_axes>},
+    {"aten.stack.default", one<stacked>},
+    {"aten.swapaxes.default", one<axes_swapped>},
+    {"aten.swapdims.default", one<transposed>},
+    {"aten.t.default", one<matrix_transposed>},
+    {"aten.transpose.int", one<transposed>},
+    {"aten.tril.default", one<lower_triangle>},
+    {"aten.triu.default", one<upper_triangle>},
+    {"aten.unbind.int", unbound},
+    {"aten.unflatten.int", one<unflattened>},
+    {"aten.unfold.default", one<windows_of>},
+    {"aten.unsqueeze.default", one<with_axis>},
+    {"aten._unsafe_view.default", one<reshaped>},
+    {"aten.view.default", one<reshaped>},
+};
+
 }  // namespace
 
 SliceBounds slice_bounds(Call& call, const Dim& size) {
   return {bound(call, "start", size, 0), bound(call, "end", size, size), call.integer_or("step", 1)};
 }
 
-const Operators& shape_operators() {
-  static const Operators kOperators = {
-      {"aten.broadcast_to.default", one<expanded>},
-      {"aten.cat.default", one<joined>},
-      {"aten.chunk.default", chunked},
-      {"aten.concat.default", one<joined>},
-      {"aten.constant_pad_nd.default", one<padded>},
-      {"aten.diff.default", one<difference>},
-      {"aten.expand.default", one<expanded>},
-      {"aten.expand_as.default", one<expanded_as>},
-      {"aten.flatten.using_ints", one<flattened>},
-      {"aten.flip.default", one<flipped>},
-      {"aten.movedim.int", one<axis_moved>},
-      {"aten.narrow.default", one<narrowed>},
-      {"aten.numpy_T.default", one<matrix_transposed>},
-      {"aten.pad.default", one<padded>},
-      {"aten.permute.default", one<permuted>},
-      {"aten.repeat.default", one<repeated>},
-      {"aten.repeat_interleave.self_int", one<elements_repeated>},
-      {"aten.reshape.default", one<reshaped>},
-      {"aten.reshape_as.default", one<reshaped_as>},
-      {"aten.roll.default", one<rolled>},
-      {"aten.select.int", one<selected>},
-      {"aten.slice.Tensor", one<sliced>},
-      {"aten.split.Tensor", split_evenly},
-      {"aten.split.sizes", split_by_sizes},
-      {"aten.split_with_sizes.default", split_by_sizes},
-      {"aten.squeeze.default", one<without_axes>},
-      {"aten.squeeze.dim", one<without_axes>},
-      {"aten.squeeze.dims", one<without_axes>},
-      {"aten.stack.default", one<stacked>},
-      {"aten.swapaxes.default", one<axes_swapped>},
-      {"aten.swapdims.default", one<transposed>},
-      {"aten.t.default", one<matrix_transposed>},
-      {"aten.transpose.int", one<transposed>},
-      {"aten.tril.default", one<lower_triangle>},
-      {"aten.triu.default", one<upper_triangle>},
-      {"aten.unbind.int", unbound},
-      {"aten.unflatten.int", one<unflattened>},
-      {"aten.unfold.default", one<windows_of>},
-      {"aten.unsqueeze.default", one<with_axis>},
-      {"aten._unsafe_view.default", one<reshaped>},
-      {"aten.view.default", one<reshaped>},
-  };
-  return kOperators;
-}
+const Operators& shape_operators() { return kShapeOperators; }
 
 }  // namespace genesis::models::pt2

@@ -20,6 +20,7 @@
 #include "schema/ops/nn/rope.h"
 #include "schema/ops/nn/softmax.h"
 #include "schema/ops/nn/swiglu.h"
+#include "schema/ops/tensor/bounded.h"
 #include "schema/ops/tensor/random.h"
 #include "schema/ops/tensor/reduce.h"
 #include "tests/nan_and_empty.h"
@@ -51,6 +52,7 @@ std::vector<CaseInput> recurrent_inputs() {
 Outputs recurrent_of(const Inputs& x) { return {recurrent(RecurrentCell::kTanh, x[0], x[1], x[2]).y}; }
 
 CaseInput x23() { return some_numbers({2, 3}); }
+Outputs found(const BoundedRows& rows) { return {rows.rows, rows.count}; }
 CaseInput at(std::vector<double> values) {
   const auto n = static_cast<int64_t>(values.size());
   return integer_data({n}, std::move(values));
@@ -148,6 +150,18 @@ const Row kLayers[] = {
      gradient_of([](const Inputs& x) { return gated_delta(x[0], x[1], x[2], x[3], x[4]).y; }),
      {"nn.."},
      kDeltaOfNothing},
+    {"nms",
+     {some_numbers({1, 2, 4}), real_data({1, 1, 2}, {0.75, 0.5})},
+     [](const Inputs& x) {
+       return found(non_max_suppression(x[0], x[1], {.max_boxes = 2, .iou_threshold = 0.5}));
+     },
+     {"000001", "2"},
+     {{{{1, 0, 4}, {1, 1, 0}}, {"", "0"}}, {{{0, 2, 4}, {0, 1, 2}}, {"", "0"}}}},
+    {"nonzero",
+     {x23()},
+     [](const Inputs& x) { return found(nonzero(x[0])); },
+     {"000102101112", "6"},
+     {{{{0, 3}}, {"", "0"}}}},
     {"recurrent", recurrent_inputs(), recurrent_of, {".n"}, kRecurrenceOfNothing},
     {"recurrent_grad",
      recurrent_inputs(),
