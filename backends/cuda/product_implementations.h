@@ -13,6 +13,7 @@ KernelImpl linear_gemv_implementation();                   // gemm/few_rows
 KernelImpl linear_skinny_gemm_implementation();            // gemm/few_rows
 KernelImpl linear_quantized_gemv_stream_implementation();  // gemm/few_rows
 KernelImpl linear_quantized_gemv_implementation();         // gemm/few_rows
+KernelImpl linear_row_tiles_implementation();              // hopper/row_tiles
 KernelImpl linear_skinny_resident_implementation();        // hopper/skinny
 KernelImpl linear_swiglu_epilogue_implementation();        // hopper/swiglu
 KernelImpl matmul_swiglu_epilogue_implementation();        // hopper/swiglu

@@ -34,6 +34,7 @@ CASES = {
     "gemv": [("decode 1 64", "qwen", (MEGAKERNEL,)), ("decode 4 64", "qwen x4", (RESIDENT,))],
     "gemv_prefetch": [("decode 1 64", "qwen", (MEGAKERNEL,)), ("decode 4 64", "qwen x4", (RESIDENT,))],
     "skinny_gemm": [("decode 32 1000", "qwen x32", (RESIDENT,)), ("decode 8 64", "qwen x8", (RESIDENT,))],
+    "row_tiles": [("decode 64 1000", "qwen x64", ()), ("decode 128 1000", "qwen x128", ())],
     "skinny_resident": [("decode 2 64", "qwen x2", ()), ("decode 8 64", "qwen x8", ()), ("decode 32 1000", "qwen x32", ())],
     "grouped": [("decode 32 1000", "qwen x32", ())],
     "quantized_gemv": [("decode 1 64", "q8", (MEGAKERNEL,)), ("decode 1 64", "q4", (MEGAKERNEL,))],

@@ -73,6 +73,7 @@ void Decoding::begin(First first) {
   first_ = std::move(first);
   decode_ = decode_name(features());
   has_old_positions_ = has_old_bias_ = false;
+  set_rows_ = std::ranges::count_if(rows_, &Row::goes_on);
   set_sampling_states(session_, sampling_rows(), vocabulary_, features().penalties);
 }
 
@@ -82,6 +83,15 @@ void Decoding::continue_beside_reading() { has_old_positions_ = true; }
 bool Decoding::follows_text() const {
   return std::ranges::any_of(
       rows_, [](const Row& row) { return row.goes_on() && bias_follows_text(row.task->options()); });
+}
+
+// Returns true if so many rows have ended since positions were set that steps would read their caches for longer than it takes to
+// send them to the beginning of their texts, for which the device must rest.
+bool Decoding::has_ended_rows() const {
+  constexpr ptrdiff_t kShare = 32;
+  if (!idles_at_begin_ || !first_.entry.empty()) return false;
+  const ptrdiff_t ended = set_rows_ - std::ranges::count_if(rows_, &Row::goes_on);
+  return ended > 0 && ended * kShare >= std::ssize(rows_);
 }
 
 // Adds the positions to an error of the step. A device may report it when the step is started or when its result is taken.
@@ -105,7 +115,10 @@ bool Decoding::start() {
     step.positions.push_back(row.text->size() + ahead);
   }
   if (step.rows.empty()) return false;
-  if (std::exchange(has_old_positions_, false)) set_sampling_positions(session_, sampling_rows());
+  if (std::exchange(has_old_positions_, false)) {
+    set_rows_ = std::ranges::count_if(rows_, &Row::goes_on);
+    set_sampling_positions(session_, sampling_rows());
+  }
   if (std::exchange(has_old_bias_, false)) set_sampling_bias(session_, sampling_rows(), vocabulary_);
   const First first = std::exchange(first_, {});
   naming_positions(step, [&] { session_.start(first.entry.empty() ? decode_ : first.entry, first.inputs); });
@@ -142,6 +155,10 @@ bool Decoding::speculate() {
 
 // Starts the steps that may be under way. Returns false if there is none.
 bool Decoding::start_steps() {
+  if (has_ended_rows()) {
+    if (!under_way_.empty()) return true;  // the step that is under way ends first
+    has_old_positions_ = true;
+  }
   const size_t wanted = runs_ahead_ && !follows_text() ? 2 : 1;
   try {
     while (under_way_.size() < wanted && start()) {

@@ -69,6 +69,7 @@ class Decoding {
   bool start_steps();
   bool speculate();
   bool follows_text() const;
+  bool has_ended_rows() const;
   void take();
   [[noreturn]] void drain_before(const std::exception_ptr& error);
   std::vector<SamplingRow> sampling_rows() const;
@@ -81,6 +82,7 @@ class Decoding {
   const bool runs_ahead_, idles_at_begin_;
   const std::unique_ptr<Speculation> speculation_;
   bool has_old_positions_ = false, has_old_bias_ = false;  // states that the next step of decode_ needs anew
+  ptrdiff_t set_rows_ = 0;                                 // rows that went on when positions were set
   First first_;
   std::string decode_;
   std::deque<Step> under_way_;

@@ -110,11 +110,36 @@ TEST(CudaProducts, FewRowsAreSkinnyProducts) {
   for (const int64_t m : {2, 8, 32}) EXPECT_EQ(linear(3, m, 64).choice().name, "linear.skinny_resident") << m;
   const KernelChoice large = linear(3, 8, 16384).choice();
   EXPECT_EQ(large.name, "linear.skinny_gemm");
-  EXPECT_EQ(reason_against(large, "linear.skinny_resident"), "weights that shared memory does not hold at once");
+  EXPECT_EQ(reason_against(large, "linear.skinny_resident"),
+            "weights that shared memory does not hold at once");
   EXPECT_EQ(linear(3, 4, 16384).choice().name, "linear.gemv_prefetch");
   EXPECT_EQ(linear(2, 8, 64, true).choice().name, "linear.skinny_resident");
   EXPECT_EQ(reason_against(linear(2, 9, 64, true).choice(), "linear.skinny_resident"),
             "a norm of so many rows that it is faster as a step of its own");
+}
+
+Node gated(int64_t m, int64_t n, int64_t k) {
+  return {{.weights = 2, .epilogue = ops::LinearEpilogue::kSwiglu},
+          {{DType::bf16, {m, k}}, {DType::bf16, {n, k}}, {DType::bf16, {n, k}}},
+          {{DType::bf16, {m, n}}}};
+}
+
+TEST(CudaProducts, RowsOfABatchAreTiles) {
+  if (const auto why_not = why_no_hopper_here()) GTEST_SKIP() << *why_not;
+  for (const int64_t weights : {1, 3})
+    for (const int64_t m : {33, 64, 128})
+      EXPECT_EQ(linear(weights, m, 896).choice().name, "linear.row_tiles") << m;
+  EXPECT_EQ(linear(1, 129, 896).choice().name, "gemm.cublas_lt");
+  EXPECT_EQ(reason_against(linear(1, 129, 896).choice(), "linear.row_tiles"), "too many rows");
+  EXPECT_EQ(reason_against(linear(2, 40, 896, true).choice(), "linear.row_tiles"),
+            "a norm, which every block would make again");
+  EXPECT_EQ(reason_against(linear(1, 64, 65536).choice(), "linear.row_tiles"),
+            "weights that the blocks of one wave read too slowly");
+  for (const int64_t m : {33, 128, 256})
+    EXPECT_EQ(gated(m, 4864, 896).choice().name, "linear.row_tiles") << m;
+  for (const int64_t m : {2, 4, 64}) EXPECT_EQ(gated(m, 18944, 3584).choice().name, "linear.row_tiles") << m;
+  EXPECT_EQ(reason_against(gated(65, 18944, 3584).choice(), "linear.row_tiles"),
+            "weights that the blocks of one wave read too slowly");
 }
 
 TEST(CudaProducts, ANormIsOfOneKernelAlone) {

@@ -192,6 +192,10 @@ TEST(CachedAttention, ManyTexts) {
   check_cached(
       "texts_of_one_split",
       {.batch = 34, .heads = 40, .key_heads = 8, .positions = 70, .start = 69, .op = {.rotates = true}});
+  // More key heads than three blocks of each multiprocessor.
+  check_cached(
+      "texts_of_one_wave",
+      {.batch = 50, .heads = 8, .key_heads = 8, .positions = 20, .start = 17, .op = {.rotates = true}});
 }
 
 TEST(CachedAttention, ManyKeys) {

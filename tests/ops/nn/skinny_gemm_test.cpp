@@ -150,6 +150,25 @@ TEST(SkinnyGemm, Swiglu) {
   check_rows("swiglu_shared", {.x = {30, 2048}, .out = {19, 19}, .has_norm = true, .swiglu = true});
 }
 
+// On a Hopper chip, 33 to 128 rows in bf16, and up to 256 with a swiglu, are multiplied 64 to a warpgroup, by blocks that
+// share rows of x and by blocks that share weights.
+TEST(SkinnyGemm, RowsInTiles) {
+  for (int64_t rows : {33, 64, 65, 128, 129})
+    check_rows("tiled_" + std::to_string(rows),
+               {.x = {rows, 72}, .out = {48}, .has_bias = true, .has_addend = true});
+  for (int64_t k : {8, 64, 520, 896, 1608})
+    check_rows("tiled_width_" + std::to_string(k),
+               {.x = {k == 896 ? 100 : 36, k}, .out = {72}, .has_addend = true});
+  check_rows("tiled_long", {.x = {34, 3000}, .out = {64}, .has_bias = true, .has_addend = true});
+  check_rows("tiled_three", {.x = {72, 1, 136}, .out = {48, 8, 16}, .has_bias = true});
+  check_rows("tiled_relu", {.x = {36, 40}, .out = {24}, .activation = Activation::kRelu});
+  for (int64_t rows : {130, 200, 256, 257})
+    check_rows("tiled_swiglu_" + std::to_string(rows),
+               {.x = {rows, 72}, .out = {104, 104}, .has_bias = true, .swiglu = true});
+  check_rows("tiled_swiglu_blocks", {.x = {66, 40}, .out = {1000, 1000}, .swiglu = true});
+  check_rows("tiled_swiglu_one", {.x = {34, 328}, .out = {40, 40}, .swiglu = true});
+}
+
 TEST(SkinnyGemm, AfterNorm) {
   for (int64_t rows : {2, 4, 5, 8, 9, 16, 25, 32, 33})
     check_rows("norm_" + std::to_string(rows), {.x = {rows, 104}, .out = {50}, .has_norm = true});

@@ -105,6 +105,7 @@ std::span<const OpKernel> matmul_kernels() {
                                  {"matmul", decomposed<ops::Matmul, DecomposedMatmul>()},
                                  {"linear", linear_skinny_resident_implementation()},
                                  {"linear", linear_skinny_gemm_implementation()},
+                                 {"linear", linear_row_tiles_implementation()},
                                  {"linear", gemm_implementation<ops::Linear>()},
                                  {"linear", linear_gemv_prefetch_implementation()},
                                  {"linear", linear_gemv_implementation()},

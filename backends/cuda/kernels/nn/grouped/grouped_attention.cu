@@ -32,7 +32,8 @@ struct HeadState {
   float y[S::kBlocks][8][4] = {};
   OnlineSoftmax<ScorePower<T>> softmax;
 
-  __device__ __forceinline__ void add(const LaneFeed<T, kSize>& feed, int stage,
+  template <int kDepth>
+  __device__ __forceinline__ void add(const LaneFeed<T, kSize, kDepth>& feed, int stage,
                                       const Words (&q)[S::kQuarters], int position, float scale) {
     float scores[2][4] = {};
     constexpr Words kNone{0, 0, 0, 0};
@@ -57,7 +58,8 @@ struct HeadState {
   }
 
  private:
-  __device__ __forceinline__ void add_values(const LaneFeed<T, kSize>& feed, int stage,
+  template <int kDepth>
+  __device__ __forceinline__ void add_values(const LaneFeed<T, kSize, kDepth>& feed, int stage,
                                              const float (&weights)[2][4]) {
     const uint32_t low = pair_of<T>(weights[0][0], weights[0][1]),
                    high = pair_of<T>(weights[1][0], weights[1][1]);
@@ -141,7 +143,7 @@ struct Token {
 };
 
 // Merges the states of all warps and, in the last block, the new key.
-template <class T, int kSize>
+template <int kDepth, class T, int kSize>
 __device__ __forceinline__ void merge_warps(const CachedCall& c, const BlockTask& at,
                                             const unsigned char* shared, Token<T, kSize>& token) {
   const bool has_new = at.split + 1 == c.plan.splits;
@@ -149,7 +151,7 @@ __device__ __forceinline__ void merge_warps(const CachedCall& c, const BlockTask
     const int head = i / kSize, d = i % kSize;
     const auto* of_warps = reinterpret_cast<const StateRow<kSize>*>(shared);
     KeyState<T, 1> merged =
-        merge_rows<T>(of_warps[head], kWarps, Sizes<kSize>::kRing / sizeof(float), kSize, d);
+        merge_rows<T>(of_warps[head], kWarps, Sizes<kSize, kDepth>::kRing / sizeof(float), kSize, d);
     if (has_new) merged.merge(token.scores[head], 1, {widen(token.v[d])});
     token.merged[head][d] = merged.y[0];
     if (d == 0) token.merged[head][kSize] = merged.max, token.merged[head][kSize + 1] = merged.sum;
@@ -174,11 +176,11 @@ __device__ __forceinline__ void merge_blocks(const CachedCall& c, const BlockTas
   }
 }
 
-template <class T, int kSize>
+template <class T, int kSize, int kDepth>
 __device__ __forceinline__ HeadState<T, kSize> see_keys(const CachedCall& c, const BlockTask& at,
-                                                        const LaneFeed<T, kSize>& feed,
+                                                        const LaneFeed<T, kSize, kDepth>& feed,
                                                         const Token<T, kSize>& token) {
-  using S = Sizes<kSize>;
+  using S = Sizes<kSize, kDepth>;
   const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes;
   Words q[S::kQuarters];
 #pragma unroll
@@ -192,10 +194,10 @@ __device__ __forceinline__ HeadState<T, kSize> see_keys(const CachedCall& c, con
   return state;
 }
 
-template <class T, int kSize>
-__global__ void __launch_bounds__(kAll, kSize == 64 ? 3 : 2)
+template <class T, int kSize, int kDepth>
+__global__ void __launch_bounds__(kAll, Sizes<kSize, kDepth>::kBlocksOfOne)
     attend_grouped(const __grid_constant__ CachedCall c) {
-  using S = Sizes<kSize>;
+  using S = Sizes<kSize, kDepth>;
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ __align__(16) Token<T, kSize> token;
   pdl_launch_dependents();
@@ -203,7 +205,7 @@ __global__ void __launch_bounds__(kAll, kSize == 64 ? 3 : 2)
   const int64_t given = c.start[batch_of_block(c) * c.start_step];
   const int start = static_cast<int>(given < 0 ? 0 : given >= c.positions ? c.positions - 1 : given);
   const BlockTask task(c, start);
-  const LaneFeed<T, kSize> feed = feed_of<T, kSize>(c, task, shared);
+  const LaneFeed<T, kSize, kDepth> feed = feed_of<T, kSize, kDepth>(c, task, shared);
   const int warp = static_cast<int>(threadIdx.x) / kLanes;
   S::Ring::fill(task.begin + warp * kKeys, kWarps * kKeys,
                 [&](int stage, int position) { feed.ask(stage, position); });
@@ -215,10 +217,10 @@ __global__ void __launch_bounds__(kAll, kSize == 64 ? 3 : 2)
   token.read(c, task);
   __syncthreads();
   token.score_new_key(c);
-  HeadState<T, kSize> state = see_keys<T, kSize>(c, task, feed, token);
+  HeadState<T, kSize> state = see_keys<T, kSize, kDepth>(c, task, feed, token);
   put_state<T, kSize>(state, reinterpret_cast<StateRow<kSize>*>(shared + warp * S::kRing));
   __syncthreads();
-  merge_warps<T, kSize>(c, task, shared, token);
+  merge_warps<kDepth>(c, task, shared, token);
   if (task.split + 1 == c.plan.splits && threadIdx.x < kSize) {
     const int64_t at = (task.batch * c.positions + start) * c.key_heads * kSize +
                        int64_t{task.key_head} * kSize + threadIdx.x;
@@ -251,10 +253,10 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   return call;
 }
 
-template <class T, int kSize>
+template <class T, int kSize, int kDepth = 3>
 void start_kernel(const Launch& launch, const CachedCall& c) {
-  using S = Sizes<kSize>;
-  const auto kernel = attend_grouped<T, kSize>;
+  using S = Sizes<kSize, kDepth>;
+  const auto kernel = attend_grouped<T, kSize, kDepth>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes);
   const auto splits = static_cast<unsigned>(c.plan.splits);
   ClusterLaunch early(launch, static_cast<unsigned>(c.plan.columns) * splits, kAll, S::kSharedBytes, splits);
@@ -263,7 +265,11 @@ void start_kernel(const Launch& launch, const CachedCall& c) {
 
 template <class T>
 void start_type(const Launch& launch, const CachedCall& c, int64_t size) {
-  size == 64 ? start_kernel<T, 64>(launch, c) : start_kernel<T, 128>(launch, c);
+  if (size == 128) return start_kernel<T, 128>(launch, c);
+  // One wave of blocks ends sooner than two (256 texts of 2 key heads are 512 blocks).
+  const int64_t deep = Sizes<64, 4>::kBlocksOfOne * launch.multiprocessors;
+  c.plan.columns* c.plan.splits > deep ? start_kernel<T, 64, 3>(launch, c)
+                                       : start_kernel<T, 64, 4>(launch, c);
 }
 
 void run(const KernelContext& k) {

@@ -9,11 +9,14 @@ namespace genesis::cuda::grouped {
 
 constexpr int kWarps = 4, kAll = kWarps * kLanes, kKeys = 16, kHeads = 8;  // kKeys: keys per step of a warp
 
-template <int kSize>
+// kDepth: steps of a warp in flight. Rings of three steps of small heads let four blocks share a multiprocessor, rings of
+// four steps three.
+template <int kSize, int kDepth = kSize == 64 ? 4 : 3>
 struct Sizes {
-  static constexpr int kQuarters = kSize / 32, kBlocks = kSize / 64;  // slices of a key, of a value
+  static constexpr int kBlocksOfOne = kSize == 128 ? 2 : kDepth == 3 ? 4 : 3;  // blocks of a multiprocessor
+  static constexpr int kQuarters = kSize / 32, kBlocks = kSize / 64;           // slices of a key, of a value
   static constexpr int kPacks = 2 * kQuarters + 4 * kBlocks;
-  using Ring = LaneRing<kPacks, kSize == 64 ? 4 : 3>;
+  using Ring = LaneRing<kPacks, kDepth>;
   static constexpr int kRing = Ring::kWarpBytes;
   static constexpr int kSharedBytes = kWarps * kRing;
   static_assert(kRing >= kHeads * (kSize + 2) * 4, "a warp puts its state where its ring was");
@@ -53,9 +56,9 @@ __device__ __noinline__ void copy_elements(uint32_t to, const T* from, bool ther
 
 // A lane's ring. Of each step's 16 keys, lane 4 * g + t copies keys g and g + 8, eight features of each quarter; of
 // the values it copies 2t, 2t + 1, 2t + 8 and 2t + 9, eight neighboring features of each block.
-template <class T, int kSize>
+template <class T, int kSize, int kDepth>
 struct LaneFeed {
-  using S = Sizes<kSize>;
+  using S = Sizes<kSize, kDepth>;
   const T *keys, *values;  // the lane's first elements, at position 0
   int step;                // elements from a position to the next
   int end;
@@ -93,18 +96,18 @@ struct LaneFeed {
   }
 };
 
-template <class T, int kSize>
-__device__ __forceinline__ LaneFeed<T, kSize> feed_of(const CachedCall& c, const BlockTask& at,
-                                                      unsigned char* shared) {
+template <class T, int kSize, int kDepth>
+__device__ __forceinline__ LaneFeed<T, kSize, kDepth> feed_of(const CachedCall& c, const BlockTask& at,
+                                                              unsigned char* shared) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes, step = c.key_heads * kSize;
   const int64_t first = at.batch * c.positions * step + int64_t{at.key_head} * kSize;
-  LaneFeed<T, kSize> feed;
+  LaneFeed<T, kSize, kDepth> feed;
   feed.keys = static_cast<const T*>(c.k_cache) + first + lane % 4 * 8;
   feed.values = static_cast<const T*>(c.v_cache) + first + lane / 4 * 8;
   feed.step = step;
   feed.end = at.end;
   feed.packed = c.packed;
-  feed.ring = typename Sizes<kSize>::Ring(shared);
+  feed.ring = typename Sizes<kSize, kDepth>::Ring(shared);
   return feed;
 }
 
