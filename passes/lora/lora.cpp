@@ -16,6 +16,7 @@
 #include "schema/graph/near_names.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/convolution.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/random.h"
@@ -33,26 +34,28 @@ std::string layer_of(const std::string& state) {
   return state.ends_with(kWeight) ? state.substr(0, state.size() - kWeight.size()) : "";
 }
 
+// Returns the weight of a linear layer or a convolution; -1 for other nodes.
 int32_t weight_of(const Graph& graph, const Node& node) {
   const auto layer = match<ops::Linear>(node);
-  if (!layer) return -1;
-  const ValueInfo& weight = graph.value(node.inputs[layer->first_weight()]);
+  if (!layer && !is<ops::Convolution>(node)) return -1;
+  const ValueInfo& weight = graph.value(node.inputs[layer ? layer->first_weight() : 1]);
   return weight.kind == ValueKind::kState ? weight.index : -1;
 }
 
-// Holds the weights of linear layers by layer name, and the states that embeddings look up.
+// Holds the weights of linear layers and convolutions by layer name, and the states that only targets name: those that embeddings look up,
+// and weights of convolutions.
 struct Layers {
   std::map<std::string, int32_t> weights;
-  std::set<int32_t> tables;
+  std::set<int32_t> only_named;
 
   explicit Layers(const Model& model) {
     for (const auto& entry : model.entries())
       for (const Node& node : entry->nodes()) {
         add(model, weight_of(*entry, node));
-        if (!is<ops::Embedding>(node)) continue;
+        if (!is<ops::Embedding, ops::Convolution>(node)) continue;
         for (const ValueId input : node.inputs)
           if (const ValueInfo& value = entry->value(input); value.kind == ValueKind::kState)
-            tables.insert(value.index);
+            only_named.insert(value.index);
       }
   }
   void add(const Model& model, int32_t weight) {
@@ -76,7 +79,7 @@ bool is_target(const std::string& target, const std::string& layer) {
   std::set<std::string> names;
   for (const std::string& layer : layers.names()) names.insert({layer, last_part(layer)});
   const std::string near = near_names(target, {names.begin(), names.end()});
-  fail("the LoRA target '{}' names no linear layer of the model{}", target,
+  fail("the LoRA target '{}' names no linear layer or convolution of the model{}", target,
        near.empty() ? "" : "; near it are: " + near);
 }
 
@@ -91,15 +94,16 @@ std::set<int32_t> chosen_weights(const LoraOptions& options, const Layers& layer
   }
   if (options.targets.empty())
     for (const auto& [layer, weight] : layers.weights)
-      if (!layers.tables.contains(weight) && last_part(layer) != "lm_head") chosen.insert(weight);
-  if (chosen.empty()) fail("the model has no linear layer that LoRA could be added to");
+      if (!layers.only_named.contains(weight) && last_part(layer) != "lm_head") chosen.insert(weight);
+  if (chosen.empty())
+    fail("the model has no linear layer that LoRA could be added to; convolutions are named as targets");
   return chosen;
 }
 
 Tensor initial_a(const TensorType& type, uint64_t seed, const std::string& name) {
   std::byte* data;
   Tensor a = Tensor::uninitialized(type, &data);
-  const double bound = 1 / std::sqrt(static_cast<double>(type.shape[1].value()));
+  const double bound = 1 / std::sqrt(static_cast<double>(type.numel() / type.shape[0].value()));
   uint64_t stream = 14695981039346656037ull;  // FNV-1a of the name, as for other parameters
   for (const unsigned char c : name) stream = (stream ^ c) * 1099511628211ull;
   fill_uniform({reinterpret_cast<float*>(data), static_cast<size_t>(type.numel())}, seed, stream, -bound,
@@ -121,16 +125,19 @@ Adapter add_states(Model& model, int32_t weight, const LoraOptions& options) {
   if (rank > std::max(shape[0].value(), shape[1].value()))
     fail("LoRA's rank {} is more than '{}' of {} has rows or columns", rank, state.name,
          state.type.to_string());
-  const auto add = [&](const std::string& name, Dim rows, Dim columns, bool is_a) {
-    const TensorType type{DType::f32, {rows, columns}};
+  const auto add = [&](const std::string& name, const Shape& own, bool is_a) {
+    const TensorType type{DType::f32, own};
     return model.add_state({.name = name,
                             .type = type,
                             .role = StateRole::kParameter,
                             .trainable = true,
                             .initial = is_a ? initial_a(type, options.seed, name) : Tensor()});
   };
-  const int32_t a = add(layer + std::string(kLoraA), Dim(rank), shape[1], true);
-  return {a, add(layer + std::string(kLoraB), shape[0], Dim(rank), false), options.scale_of(layer)};
+  // The adapter of a convolution is a convolution to `rank` channels and one of single elements.
+  Shape of_a = shape, of_b(std::vector<Dim>(static_cast<size_t>(shape.rank()), Dim(1)));
+  of_a[0] = of_b[1] = Dim(rank), of_b[0] = shape[0];
+  const int32_t a = add(layer + std::string(kLoraA), of_a, true);
+  return {a, add(layer + std::string(kLoraB), of_b, false), options.scale_of(layer)};
 }
 
 int32_t random_state(Model& model, uint64_t seed) {
@@ -158,6 +165,7 @@ class Adder {
   Replacement visit(Rewriter& rewriter, const Node& node) {
     const auto at = adapters_.find(weight_of(rewriter.old(), node));
     if (at == adapters_.end()) return std::nullopt;
+    if (is<ops::Convolution>(node)) return visit_convolution(rewriter, node, at->second);
     auto layer = match<ops::Linear>(node);
     if (!layer->is_unquantized_product())
       fail("layer '{}' was merged with others by passes: add LoRA to the model as it was built",
@@ -167,6 +175,28 @@ class Adder {
     const Value base = emit_node(*node.op, to_attributes(layer.attributes), inputs)[0];
     const Value sum = with_adapter(inputs[0], base, layer->wide, at->second);
     return std::vector<Value>{activation == Activation::kNone ? sum : activate(sum, activation)};
+  }
+
+  Replacement visit_convolution(Rewriter& rewriter, const Node& node, const Adapter& adapter) {
+    const auto op = from_attributes<ops::Convolution>(node.attributes);
+    if (op.activation != ConvolutionActivation::kNone || op.has_scale || op.has_addend ||
+        op.windows.channels_last)
+      fail("layer '{}' was merged with others by passes: add LoRA to the model as it was built",
+           node.authored_name());
+    if (op.groups != 1)
+      fail("layer '{}' has {} groups: LoRA takes convolutions of one group", node.authored_name(), op.groups);
+    const std::vector<Value> inputs = rewriter.map(node.inputs);
+    const Value base = emit_node(*node.op, node.attributes, inputs)[0];
+    Graph& graph = *base.graph;
+    const NameScope scope(graph, "lora");
+    Value read = cast(inputs[0], DType::f32);
+    if (rng_ >= 0) read = dropped(graph.state(rng_), read);
+    const std::vector<int64_t> ones(op.windows.axes(), 1), zeros(op.windows.axes(), 0);
+    const Value down =
+        emit(ops::Convolution{.windows = op.windows}, {read, graph.state(adapter.a)}) * adapter.scale;
+    const Value up =
+        emit(ops::Convolution{.windows = {ones, ones, zeros, zeros}}, {down, graph.state(adapter.b)});
+    return std::vector<Value>{cast(cast(base, DType::f32) + up, base.dtype())};
   }
 
   // Makes the sum the second product's addend, which saves a pass over memory and lets merge_lora() find it.

@@ -2,7 +2,8 @@
 //
 //   y = x W^T + bias + alpha / rank * (dropout(x) A^T) B^T,   A [rank, in], B [out, rank]
 //
-// in every entry point of a model. A and B are f32 states with the names of PEFT after its prefix "base_model.model.":
+// and of convolutions of one group, whose A is a convolution to `rank` channels and whose B one of single elements, in every entry point of a
+// model. A and B are f32 states with the names of PEFT after its prefix "base_model.model.":
 // "<layer>.lora_A.weight", initially uniform within 1 / sqrt(in) (Kaiming, a = sqrt(5)), and "<layer>.lora_B.weight", initially
 // zero. All other parameters are frozen, so a training step makes no gradient, no moments and no update for them.
 //
@@ -26,7 +27,7 @@ struct LoraOptions {
   double alpha = 32;
   double dropout = 0;  // on the input of A, only in entry points whose name begins with "loss"
   // Selects layers by their whole name, by its end behind a '.', or by a pattern with * and ?. Empty: all linear layers except
-  // those that share their weight with an embedding and those named lm_head.
+  // those that share their weight with an embedding and those named lm_head. Convolutions have to be selected.
   std::vector<std::string> targets = {};
   uint64_t seed = 0;  // seed of A's initial values
   // Ranks and alphas of layers that differ from the above, by whole layer name.

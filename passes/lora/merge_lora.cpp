@@ -10,6 +10,8 @@
 #include "passes/training/evaluation.h"
 #include "schema/core/parallel.h"
 #include "schema/graph/state_storage.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/convolution.h"
 #include "schema/ops/nn/matmul.h"
 
 namespace genesis::passes {
@@ -39,10 +41,19 @@ void emit_part(Rewriter& rewriter, const Node& node, bool of_a, std::vector<Valu
   for (size_t i = 0; i < places.size(); ++i) values[places[i]] = part[i];
 }
 
+// The sum of a convolution and its adapter becomes the convolution.
+Replacement without_convolution(Rewriter& rewriter, const Node& node) {
+  for (const auto& [base, adapter] : either_way(node))
+    if (const auto up = match<ops::Convolution>(rewriter.old(), adapter))
+      if (is_state(rewriter.old(), up.node->inputs[1], kLoraB)) return std::vector<Value>{rewriter.map(base)};
+  return std::nullopt;
+}
+
 // Replaces the sum of a layer and its adapter by the layer. A node into which merge_linear merged products is split in two
 // again; the one with the A matrices then has no readers.
 Graph without_adapters(const Graph& graph) {
   return rewrite(graph, [](Rewriter& rewriter, const Node& node) -> Replacement {
+    if (is<ops::Add>(node)) return without_convolution(rewriter, node);
     const auto layer = match<ops::Linear>(node);
     if (!layer || layer->is_quantized() || layer->epilogue != ops::LinearEpilogue::kNone) return std::nullopt;
     const Graph& old = rewriter.old();
@@ -66,7 +77,7 @@ Tensor merged(const Model& model, const std::string& layer, double scale) {
                                a = f32_of(model, layer + std::string(kLoraA), a_holder),
                                b = f32_of(model, layer + std::string(kLoraB), b_holder);
   const TensorType& type = model.state(model.find_state(layer + ".weight")).type;
-  const auto rows = type.shape[0].value(), columns = type.shape[1].value();
+  const auto rows = type.shape[0].value(), columns = rows == 0 ? 0 : type.numel() / rows;
   const auto rank = static_cast<int64_t>(b.size()) / rows;
   std::byte* data;
   const Tensor sum = Tensor::uninitialized({DType::f32, type.shape}, &data);

@@ -8,6 +8,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "builder/graph_builder.h"
+#include "builder/image_layers.h"
+#include "builder/layers.h"
 #include "executor/runtime/device.h"
 #include "executor/session.h"
 #include "executor/snapshot.h"
@@ -23,6 +26,7 @@
 #include "schema/file/json_text.h"
 #include "schema/file/other_formats/safetensors.h"
 #include "schema/graph/state_storage.h"
+#include "schema/ops/tensor/reduce.h"
 #include "tests/models/checkpoints.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
@@ -204,6 +208,38 @@ TEST(Lora, MergesIntoTheWeights) {
     EXPECT_EQ(merged->entry(entry->name()).nodes().size(), entry->nodes().size()) << entry->name();
   passes::add_training(*merged, {});
   expect_error([&] { passes::merge_lora(*base()); }, {"no LoRA adapters"});
+}
+
+// Convolutions that a target names get adapters: A is a convolution to `rank` channels, B one of single elements.
+TEST(Lora, ConvolutionsHaveAdaptersThatMerge) {
+  const auto make = [] {
+    auto model = std::make_shared<Model>();
+    const Scope root(*model, 1);
+    GraphBuilder g(*model, "forward");
+    const Value x = g.input("x", DType::f32, {symbol("batch"), 3, 9, 8});
+    const Value y = nn::Conv2d(root / "stem", 3, 6, {3}, {.conv = {.stride = {2}, .padding = {1}}})(x);
+    const Value z = nn::Conv2d(root / "depthwise", 6, 6, {3}, {.conv = {.groups = 6}})(relu(y));
+    g.output("y", nn::Linear(root / "fc", 6, 2)(mean(z, {2, 3})));
+    return model;
+  };
+  const auto model = make();
+  passes::add_lora(*model, {.rank = 2, .alpha = 6, .targets = {"stem", "fc"}});
+  EXPECT_EQ(passes::lora_layers(*model), (std::vector<std::string>{"stem", "fc"}));
+  const auto shape = [&](const char* name) { return model->state(model->find_state(name)).type.to_string(); };
+  EXPECT_EQ(shape("stem.lora_A.weight"), "f32[2,3,3,3]");
+  EXPECT_EQ(shape("stem.lora_B.weight"), "f32[6,2,1,1]");
+  const NamedTensors input = {{"x", Tensor::rand({2, 3, 9, 8}, 5)}};
+  const auto y = [&](const std::shared_ptr<const Model>& of) {
+    return Session(of).run("forward", input).at("y").to_doubles();
+  };
+  EXPECT_EQ(y(model), y(make()));  // B is zero
+  model->set_initial(model->find_state("stem.lora_B.weight"), Tensor::rand({6, 2, 1, 1}, 7));
+  const std::vector<double> expected = y(model), got = y(passes::merge_lora(*model));
+  EXPECT_NE(expected, y(make()));
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-5);
+  EXPECT_EQ(passes::merge_lora(*model)->entry("forward").nodes().size(),
+            make()->entry("forward").nodes().size());
+  expect_error([&] { passes::add_lora(*make(), {.targets = {"depthwise"}}); }, {"depthwise", "6 groups"});
 }
 
 // The product of B, which is zero at first, is added to the decoded values of a quantized weight.
