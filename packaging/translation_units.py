@@ -31,6 +31,7 @@ VARIABLE_WITHOUT_VALUE = re.compile(r"(?<!:)\b(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 NO_NAME = re.compile(r"\d.*|[A-Z_0-9]+|const|override|default|delete|noexcept|sizeof|catch")
 ATTRIBUTE = re.compile(r"\b(?:decltype|alignas|requires|__attribute__|__launch_bounds__|noexcept|sizeof)\s*\(+[^()]*\)+")
 INTERNAL = re.compile(r"\b(?:static|constexpr|const)\b")
+INTERNAL_FUNCTION = re.compile(r"\b(?:static|constexpr)\b")
 ALIAS = re.compile(r"using\s+\w+\s*=|namespace\s+\w+\s*=")
 NO_OWN_NAME = re.compile(r"using\s+namespace\b|using\s+[\w:]+$|static_assert\b|template\s*<[^{}]*>\s*struct\s+\w+\s*<")
 USE = re.compile(r"\bTEST\w*\(\s*(\w+)|(?<![\w.:>])(\w+)(?=\s*[(<{])|(?<![\w.:>])(k?[A-Z]\w*)")
@@ -54,6 +55,13 @@ def names_declared_by(statement):
     return [name for name in names if not NO_NAME.fullmatch(name)]
 
 
+def is_internal(statement):
+    """Tells whether a statement outside of unnamed namespaces gives names to its source only: `const` may belong to a function's result."""
+    head, parenthesis, _ = statement.partition("(")
+    is_function = parenthesis and "=" not in head
+    return bool((INTERNAL_FUNCTION if is_function else INTERNAL).search(head))
+
+
 def code_of(text):
     return DIRECTIVE.sub("", COMMENT_OR_TEXT.sub(" ", text))
 
@@ -73,7 +81,7 @@ def private_names(text):
         if depth == 0 and brace.group() == "}":
             hidden.pop()
             continue
-        if depth == 0 and (hidden[-1] or INTERNAL.search(statement.split("(")[0])) and not NO_OWN_NAME.match(statement):
+        if depth == 0 and (hidden[-1] or is_internal(statement)) and not NO_OWN_NAME.match(statement):
             for name in names_declared_by(statement):
                 names[name] = statement if ALIAS.match(statement) else None
         depth += {"{": 1, "}": -1, ";": 0}[brace.group()]
