@@ -2,6 +2,7 @@
 // log-probabilities that each has alone, and none disturbs another.
 #include "executor/generation/engine.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
