@@ -134,6 +134,7 @@ class ExportOfZoo : public Export, public ::testing::WithParamInterface<std::str
       return {{"hidden_size", "32"},
               {"num_hidden_layers", "2"},
               {"rms_norm_eps", "3e-6"},
+              {"cache_positions", "4096"},
               {"mamba_n_heads", "4"}};
     const bool is_encoder = models::find_family(GetParam())->network.settings.contains("head");
     if (is_encoder) {
