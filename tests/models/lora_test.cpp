@@ -239,7 +239,8 @@ TEST(Lora, ConvolutionsHaveAdaptersThatMerge) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-5);
   EXPECT_EQ(passes::merge_lora(*model)->entry("forward").nodes().size(),
             make()->entry("forward").nodes().size());
-  expect_error([&] { passes::add_lora(*make(), {.rank = 1, .targets = {"depthwise"}}); }, {"depthwise", "6 groups"});
+  expect_error([&] { passes::add_lora(*make(), {.rank = 1, .targets = {"depthwise"}}); },
+               {"depthwise", "6 groups"});
 }
 
 // The product of B, which is zero at first, is added to the decoded values of a quantized weight.

@@ -93,7 +93,8 @@ TEST(OnnxExport, DecodersOfAllFamilies) {
   for (const std::string& family : testing::decoder_families()) {
     SCOPED_TRACE(family);
     const auto settings = testing::small_settings(family);
-    if (settings.contains("num_experts") || settings.contains("mamba_d_state") || family == "qwen3_5") continue;
+    if (settings.contains("num_experts") || settings.contains("mamba_d_state") || family == "qwen3_5")
+      continue;
     expect_same(models::make_model(family, settings, /*seed=*/3), {tokens(1, 7), tokens(2, 9)});
   }
 }
