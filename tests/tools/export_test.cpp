@@ -94,7 +94,7 @@ TEST_F(ExportTool, ChecksItsFlags) {
                      {"--shard-size big", "500MB"});
   expect_usage_error(run_export(tiny("qwen2.genesis"), {"--dtype", "i8"}),
                      {"--dtype i8", "bf16, f16 or f32"});
-  expect_error(run_export(tiny("mlp.genesis")), {"no form for the model 'mlp'", "exported are bert, ",
+  expect_error(run_export(tiny("mlp.genesis")), {"no form for the model 'mlp'", "exported are bamba, bert, ",
                                                  ", qwen2, qwen2_moe, qwen3, ", " and xlm-roberta"});
 }
 

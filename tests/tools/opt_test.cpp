@@ -92,7 +92,7 @@ TEST_F(Opt, ChecksWithUsualSizesWhereNoneAreGiven) {
 
 TEST_F(Opt, RefusesAnAxisThatNothingIsSharedAlong) {
   expect_error(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--mesh", "rows=2", "--check"}),
-               {"'rows'", "data, tensor and pipeline"});
+               {"'rows'", "data, expert, tensor and pipeline"});
 }
 
 // A file is for every device: layers that one device computes as one step could not be sharded.

@@ -26,6 +26,8 @@ struct DeepseekV2Config : MixtureConfig, LatentConfig {
   }
   // Returns the experts, with the checks of DeepSeek-V3's.
   ExpertsDesign routed(const std::string& family) const {
+    if (n_group != 0) check_size(family, "n_group", n_group);
+    if (topk_group != 0) check_size(family, "topk_group", topk_group);
     const SigmoidRouter same = {.first_k_dense_replace = first_k_dense_replace,
                                 .n_shared_experts = n_shared_experts,
                                 .n_group = limits_groups ? n_group : 1,
