@@ -50,7 +50,7 @@ Value soft_margin_loss(Value x, Value target, Reduction reduction) {
 }
 
 Value cosine_embedding_loss(Value x1, Value x2, Value target, double margin, Reduction reduction) {
-  constexpr double kEpsilon = 1e-12;  // as in PyTorch, of the squares
+  constexpr double kEpsilon = 1e-12;  // PyTorch adds it to the squares, too
   const Value a = wide(x1), b = wide(x2);
   const Value lengths = sqrt((sum(square(a), -1) + kEpsilon) * (sum(square(b), -1) + kEpsilon));
   const Value cosine = sum(a * b, -1) / lengths;

@@ -29,7 +29,7 @@ struct RecurrentOptions {
   int64_t num_layers = 1;
   bool bias = true;
   bool batch_first = false;  // x and y are [batch, time, ...]; the states stay [layers, batch, hidden]
-  double dropout = 0;        // of the results of all layers but the last, in training
+  double dropout = 0;        // in training, applied to the results of all layers but the last
   bool bidirectional = false;
 };
 

@@ -2,7 +2,10 @@
 
 #include "schema/ops/nn/batch_norm.h"
 #include "schema/ops/nn/convolution.h"
+#include "schema/ops/nn/gated_delta.h"
+#include "schema/ops/nn/mamba2.h"
 #include "schema/ops/nn/pooling.h"
+#include "schema/ops/nn/recurrent.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/schema/file_models.h"
 
@@ -64,6 +67,20 @@ void add_windows(Graph& graph) {
   emit_node(ops::BatchNormGrad{}, {x, norm[0], norm[1], norm[2], channels});
 }
 
+// The sizes of these follow from each other, too.
+void add_recurrences(Graph& graph) {
+  const Value x = graph.add_input("tokens", {DType::f32, {1, 2, 4, 6}}),
+              decay = graph.add_input("decay", {DType::f32, {1, 2, 4}});
+  const GatedDeltaResult delta = gated_delta(x, x, x, decay, decay);
+  emit_node(ops::GatedDeltaGrad{}, {x, x, x, decay, decay, delta.after, delta.y});
+  const Mamba2Result scan = mamba2(x, x, x, decay, decay);
+  emit_node(ops::Mamba2Grad{}, {x, x, x, decay, decay, scan.after, scan.y});
+  const Value steps = graph.add_input("steps", {DType::f32, {2, 4, 6}}),
+              weight = graph.add_input("recurrent_weight", {DType::f32, {6, 6}}),
+              state = graph.add_input("recurrent_state", {DType::f32, {4, 6}});
+  emit_node(ops::Recurrent{.cell = RecurrentCell::kTanh}, {steps, weight, state});
+}
+
 }  // namespace
 
 std::unique_ptr<Model> op_zoo() {
@@ -74,6 +91,7 @@ std::unique_ptr<Model> op_zoo() {
   for (const OpDef* op : all_ops())
     for (int tries = 0, found = 0; tries < 4000 && found < 2; ++tries) found += try_add(graph, *op, mutator);
   add_windows(graph);
+  add_recurrences(graph);
   graph.add_output("y", graph.handle({static_cast<int32_t>(graph.values().size()) - 1}));
   return model;
 }

@@ -262,7 +262,7 @@ Results different_elements(Call& call) {
   if (is_sorted)
     return {item_of(at(sorted, places), call.element(0)), item_of(at(from, places)), item_of(rank_at),
             item_of(narrow(counts, 0, 0, places.dim(0)))};
-  const Value number = cumsum(firsts_in_x, 0) - 1;  // of those that occur first, by place in x
+  const Value number = cumsum(firsts_in_x, 0) - 1;  // numbers those that occur first, by place in x
   const Value number_of_rank = scatter_add(none, 0, rank, is_new * at(number, from));
   return {item_of(at(x, places), call.element(0)), item_of(places), item_of(at(number_of_rank, rank_at)),
           item_of(at(counts, at(rank_at, places)))};

@@ -48,7 +48,7 @@ class Program {
   struct Variant {
     std::set<std::string> constants;
     MappedFiles files;
-    std::map<std::string, std::string> metadata;  // of the model: which outputs have a length
+    std::map<std::string, std::string> metadata;  // the model's: it names the outputs that have a length
     Session session;
   };
   Key key_of(const NamedTensors& inputs) const;
