@@ -6,6 +6,7 @@
 
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "passes/distribution/sharding/blocks.h"
 #include "passes/distribution/sharding/dimension_groups.h"
 #include "passes/distribution/sharding/factors.h"
 #include "passes/distribution/vocabulary_parallel_loss.h"
@@ -37,7 +38,7 @@ class Partitioner {
         groups_(graph),
         rewriter_(graph),
         cut_(graph.values().size(), kWhole),
-        composed_(graph.values().size()) {
+        blocks_(graph.values().size()) {
     std::map<int32_t, const Shard*> shards;
     for (const StoredGroup& group : context.storage->groups)
       if (group.shard && group.shard->axis == kTensorAxis) {
@@ -68,6 +69,7 @@ class Partitioner {
 
  private:
   int& cut(ValueId value) { return cut_[static_cast<size_t>(value.index)]; }
+  Cuts& blocks(ValueId value) { return blocks_[static_cast<size_t>(value.index)]; }
   bool is_cut(const Node& node) {
     return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return cut(v) != kWhole; });
   }
@@ -80,7 +82,7 @@ class Partitioner {
     cut(id) = dim;
     int64_t outer = 1;
     for (int d = 0; d < dim; ++d) outer *= whole[d].value();
-    composed_[static_cast<size_t>(id.index)] = shard.runs > outer;
+    blocks(id) = equal_cuts(shard.runs / outer);
     wanted_.insert(groups_.of(id, dim));
     rewriter_.replace(id, value);
   }
@@ -117,7 +119,8 @@ class Partitioner {
             return m.is_result ? !has_cut && is_made_as_shard(node, factor, m)
                                : cut(node.inputs[m.index]) == m.dim;
           });
-      if (is_shared && !is_cut_otherwise(node, factor)) shared.push_back(std::move(factor));
+      if (is_shared && !is_cut_otherwise(node, factor) && fits(node, factor))
+        shared.push_back(std::move(factor));
     }
     return shared;
   }
@@ -127,6 +130,32 @@ class Partitioner {
     return std::any_of(factor.members.begin(), factor.members.end(), [&](const FactorMember& m) {
       return !m.is_result && cut(node.inputs[m.index]) != kWhole && cut(node.inputs[m.index]) != m.dim;
     });
+  }
+
+  // Returns whether the shards of the operands have the blocks that the node composes or takes, and the ranks divide all of
+  // them. For a layer whose results are gathered this is not known before, because its readers did not decide that its weight
+  // is sharded: such results may be rows of several matrices, or heads that the ranks do not divide.
+  bool fits(const Node& node, const Factor& factor) {
+    return std::all_of(factor.members.begin(), factor.members.end(), [&](const FactorMember& m) {
+      const ValueId value = (m.is_result ? node.outputs : node.inputs)[m.index];
+      const Dim& size = graph_.type(value).shape[m.dim];
+      if (!size.is_constant()) return false;
+      const Cuts needed = cuts_of(m, size.value()), expected = blocks_in(node, factor, m);
+      if (!m.is_result && cut(value) == m.dim)
+        if (blocks(value) != expected ||
+            !std::includes(expected.begin(), expected.end(), needed.begin(), needed.end()) ||
+            (composes(factor) && !has_cuts_of(m, expected, size.value())))
+          return false;
+      return are_divided(size.value(), expected, shard_.ranks);
+    });
+  }
+  // Returns the blocks of a member's shard: those of the operands that count the same things, otherwise what the node needs.
+  Cuts blocks_in(const Node& node, const Factor& factor, const FactorMember& member) {
+    for (const FactorMember& m : factor.members)
+      if (!m.is_result && m.numbering == member.numbering && cut(node.inputs[m.index]) == m.dim)
+        return blocks(node.inputs[m.index]);
+    const ValueId value = (member.is_result ? node.outputs : node.inputs)[member.index];
+    return cuts_of(member, graph_.type(value).shape[member.dim].value());
   }
 
   // Returns whether the node computes this result as a shard from whole operands, such as the rows of a table's gradient. A
@@ -139,27 +168,15 @@ class Partitioner {
   }
 
   // Returns whether every operand in the factors is sharded or can be sliced. If one operand is whole and another sharded, the
-  // ranks gather the shard. This fails if the shard is composed of several blocks, because their order is then unknown.
+  // ranks gather the shard.
   bool has_shards(const Node& node, const std::vector<Factor>& shared) {
     for (const Factor& factor : shared)
       for (const FactorMember& member : factor.members) {
         const ValueId operand = member.is_result ? ValueId{} : node.inputs[member.index];
         if (member.is_result || cut(operand) != kWhole || uniform_value(graph_, operand)) continue;
-        if (is_composed(node))
-          fail("node '{}' ({}): its operand {} is whole and another is cut", node.name, node.op->name(),
-               member.index);
         return false;
       }
     return true;
-  }
-  bool is_composed(const Node& node) {
-    return std::any_of(node.inputs.begin(), node.inputs.end(),
-                       [&](ValueId v) { return composed_[static_cast<size_t>(v.index)]; });
-  }
-  void note_composed(const Node& node, const Factor& factor, const FactorMember& result) {
-    const bool has_cuts = std::any_of(factor.members.begin(), factor.members.end(),
-                                      [](const FactorMember& m) { return !m.cuts.empty(); });
-    composed_[static_cast<size_t>(node.outputs[result.index].index)] = has_cuts || is_composed(node);
   }
 
   void emit_whole(const Node& node) {
@@ -184,7 +201,7 @@ class Partitioner {
       for (const FactorMember& member : factor.members) {
         if (member.is_result) {
           cut(node.outputs[member.index]) = member.dim;
-          note_composed(node, factor, member);
+          blocks(node.outputs[member.index]) = blocks_in(node, factor, member);
         } else if (cut(node.inputs[member.index]) == kWhole) {
           operands[member.index] = shard_of_uniform(node, member);
         }
@@ -226,17 +243,40 @@ class Partitioner {
     if (cut(id) == kWhole) return;
     const int dim = cut(id);
     const Value shard = rewriter_.map(id);
-    Value whole = all_gather(shard, kTensorAxis, shard_.ranks);
-    if (dim > 0) {
-      std::vector<Dim> by_rank = shard.shape().dims();
-      by_rank.insert(by_rank.begin(), Dim(shard_.ranks));
-      std::vector<int64_t> order(by_rank.size());
-      for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
-      std::rotate(order.begin(), order.begin() + 1, order.begin() + dim + 1);
-      whole = reshape(permute(reshape(whole, Shape(by_rank)), order), graph_.type(id).shape);
+    const Cuts& cuts = blocks(id);
+    if (are_equal_blocks(cuts)) {
+      rewriter_.replace(id, gather(shard, dim, static_cast<int64_t>(cuts.size()) + 1));
+    } else {
+      std::vector<Value> parts;
+      int64_t begin = 0;
+      const auto add_until = [&](const Fraction& position) {
+        const int64_t end = shard.dim(dim).value() * position.above / position.below;
+        parts.push_back(gather(slice(shard, dim, begin, end), dim, 1));
+        begin = end;
+      };
+      for (const Fraction& position : cuts) add_until(position);
+      add_until({1, 1});
+      rewriter_.replace(id, concat(parts, dim));
     }
-    rewriter_.replace(id, whole);
     cut(id) = kWhole;
+  }
+  // Returns all ranks' shards of a dimension that is composed of equal blocks.
+  Value gather(Value shard, int dim, int64_t blocks) {
+    const Value gathered = all_gather(shard, kTensorAxis, shard_.ranks);
+    const int before = blocks > 1 ? dim + 1 : dim;  // dimensions before that of the ranks
+    if (before == 0) return gathered;
+    std::vector<Dim> sizes = shard.shape().dims();
+    std::vector<Dim> whole = sizes;
+    whole[static_cast<size_t>(dim)] = Dim(sizes[static_cast<size_t>(dim)].value() * shard_.ranks);
+    if (blocks > 1) {
+      sizes[static_cast<size_t>(dim)] = Dim(sizes[static_cast<size_t>(dim)].value() / blocks);
+      sizes.insert(sizes.begin() + dim, Dim(blocks));
+    }
+    sizes.insert(sizes.begin(), Dim(shard_.ranks));
+    std::vector<int64_t> order(sizes.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
+    std::rotate(order.begin(), order.begin() + 1, order.begin() + before + 1);
+    return reshape(permute(reshape(gathered, Shape(sizes)), order), Shape(whole));
   }
 
   // Sums the squares of whole operands on every rank, and those of sharded operands over the ranks.
@@ -254,8 +294,8 @@ class Partitioner {
   DimensionGroups groups_;
   std::set<size_t> wanted_;  // groups of dimensions along which states are sharded
   Rewriter rewriter_;
-  std::vector<int> cut_;        // by value id: the dimension along which it is sharded, or kWhole
-  std::vector<bool> composed_;  // by value id: whether its shard may be composed of several blocks' shards
+  std::vector<int> cut_;               // by value id: the dimension along which it is sharded, or kWhole
+  std::vector<Cuts> blocks_;           // by value id: the blocks of which the rank has shards
   std::map<int32_t, int32_t> shards_;  // by sharded state: the state that holds this rank's shard
 };
 

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 
 #include "passes/core/match.h"
 #include "passes/distribution/expert_shards.h"
+#include "passes/distribution/sharding/blocks.h"
 #include "passes/distribution/sharding/disjoint_sets.h"
 #include "passes/distribution/sharding/factors.h"
 #include "schema/messages/log.h"
@@ -21,21 +21,6 @@
 
 namespace genesis::passes {
 namespace {
-
-// A position in a dimension as a fraction of its size, which is the same in all dimensions of one class.
-struct Fraction {
-  int64_t above, below;
-  Fraction(int64_t a, int64_t b) : above(a / std::gcd(a, b)), below(b / std::gcd(a, b)) {}
-  auto operator<=>(const Fraction& other) const { return above * other.below <=> other.above * below; }
-  bool operator==(const Fraction&) const = default;
-};
-using Cuts = std::set<Fraction>;
-
-Cuts cuts_of(const FactorMember& member, int64_t size) {
-  Cuts cuts;
-  for (const int64_t cut : member.cuts) cuts.insert({cut, size});
-  return cuts;
-}
 
 // Returns the weight, possibly cast, of a layer whose results may be gathered; -1 if there is none or it is no state.
 int32_t weight_of(const Graph& graph, const Node& node) {
@@ -230,24 +215,15 @@ class Dimensions {
   // Checks that the blocks of which a node composes a dimension agree with all other nodes.
   void check_cuts(const Graph& graph, const Node& node) {
     for (const Factor& factor : factors_of(graph, node)) {
-      const bool composes =
-          std::any_of(factor.members.begin(), factor.members.end(),
-                      [&](const FactorMember& m) { return m.numbering != factor.members[0].numbering; });
+      if (!composes(factor)) continue;
       for (const FactorMember& member : factor.members) {
         const size_t dimension = member_dim(graph, node, member);
         const Dim& size = dimensions_[dimension].size;
-        if (composes && size.is_constant() && !fits(member, cuts_[classes_.find(dimension)], size.value()))
+        if (size.is_constant() && !has_cuts_of(member, cuts_[classes_.find(dimension)], size.value()))
           refuse(dimension,
                  fmt::format("node '{}' ({}) composes it in another way", node.name, node.op->name()));
       }
     }
-  }
-  // Returns whether the dimension has exactly the member's cuts. For a slice, blocks other than its own may be cut further.
-  static bool fits(const FactorMember& member, const Cuts& cuts, int64_t size) {
-    if (member.taken.empty()) return cuts == cuts_of(member, size);
-    const Fraction begin(member.taken[0], size), end(member.taken[1], size);
-    return std::none_of(cuts.begin(), cuts.end(),
-                        [&](const Fraction& cut) { return begin < cut && cut < end; });
   }
 
   // Returns advice on the number of ranks: the nearest numbers below and above that divide a size.
@@ -263,18 +239,9 @@ class Dimensions {
       const Dim& size = dimensions_[i].size;
       if (!size.is_constant())
         refuse(i, "its size is not known");
-      else if (!is_divided(size.value(), cuts_[classes_.find(i)]))
+      else if (!are_divided(size.value(), cuts_[classes_.find(i)], ranks_))
         refuse(i, fmt::format("{} ranks do not divide {}{}", ranks_, size.value(), advice(size.value())));
     }
-  }
-  bool is_divided(int64_t size, const Cuts& cuts) const {
-    int64_t before = 0;
-    const auto is_piece_divided = [&](const Fraction& end) {
-      const int64_t elements = size * end.above / end.below - before;
-      before += elements;
-      return size * end.above % end.below == 0 && elements % ranks_ == 0;
-    };
-    return std::all_of(cuts.begin(), cuts.end(), is_piece_divided) && is_piece_divided({1, 1});
   }
 
   // Checks that no block is split between ranks; blocks lie along the last dimension.
@@ -305,11 +272,8 @@ class Dimensions {
         if (!plain_format(state.type.dtype))
           refuse(state_dim(i, dim), "it is no tensor of numbers that ranks share");
         if (state.encoded && dim + 1 == state.type.shape.rank()) check_blocks(i);
-        const Cuts& cuts = cuts_[classes_.find(state_dim(i, dim))];
-        int64_t piece = 0;
-        const auto pieces = static_cast<int64_t>(cuts.size()) + 1;
-        for (const Fraction& cut : cuts)
-          if (!(cut == Fraction(++piece, pieces))) refuse(state_dim(i, dim), "its pieces are not equal");
+        if (!are_equal_blocks(cuts_[classes_.find(state_dim(i, dim))]))
+          refuse(state_dim(i, dim), "its pieces are not equal");
       }
     }
   }

@@ -31,6 +31,7 @@ Value shares_of(Value offsets) {
 
 void add_expert_load(Model& model, const std::string& entry) {
   Graph graph = copy_graph(std::as_const(model).entry(entry), model);
+  if (std::ranges::any_of(graph.outputs(), [](const NamedValue& o) { return o.name == kExpertLoad; })) return;
   const std::vector<ValueId> layers = offsets_of_layers(graph);
   if (layers.empty()) fail("entry point '{}' has no experts whose load could be counted", entry);
   std::vector<Value> shares;

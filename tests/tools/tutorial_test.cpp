@@ -75,6 +75,7 @@ class Tutorial : public ToolTest {
                                 " -Wl,-rpath," GENESIS_BUILD_ROOT " -l:libgenesis.so." GENESIS_VERSION},
       {"--batch 32", "--batch 4"},
       {"intermediate_size=704", "intermediate_size=64"},
+      {"moe_intermediate_size=128", "moe_intermediate_size=16"},
       {"--vocab-size 4000", "--vocab-size 400"}};
 };
 
@@ -89,6 +90,8 @@ TEST_F(Tutorial, FineTuneQwen) {
   do_it("genesis-run export tiny.genesis -o Qwen2.5-0.5B-Instruct");
   run_page("fine-tune-qwen.md");
 }
+
+TEST_F(Tutorial, FineTuneAMixture) { run_page("fine-tune-a-mixture.md"); }
 
 TEST_F(Tutorial, FineTuneAnImageModel) {
   if (!images::why_no_pictures().empty()) GTEST_SKIP() << images::why_no_pictures();
@@ -111,7 +114,8 @@ TEST_F(Tutorial, EveryExampleRuns) {
 }
 
 TEST_F(Tutorial, TheChinesePagesHaveTheSameCommands) {
-  for (const std::string page : {"from-nothing", "fine-tune-qwen", "fine-tune-an-image-model", "../examples"})
+  for (const std::string page :
+       {"from-nothing", "fine-tune-qwen", "fine-tune-a-mixture", "fine-tune-an-image-model", "../examples"})
     EXPECT_EQ(commands(page + ".md"), commands(page + ".zh.md"));
 }
 

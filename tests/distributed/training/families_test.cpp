@@ -1,4 +1,5 @@
-// Tests that every family of decoders trains on ranks along "data" and "tensor" as on one rank.
+// Tests that every family of decoders trains on ranks along "data" and "tensor" as on one rank, and decodes on ranks along
+// "tensor" as on one.
 #include <gtest/gtest.h>
 
 #include "executor/session.h"
@@ -29,6 +30,27 @@ TEST_P(FamilyOnMesh, TrainsAsOneRankDoes) {
 
 INSTANTIATE_TEST_SUITE_P(Zoo, FamilyOnMesh, ::testing::ValuesIn(testing::decoder_families()),
                          [](const auto& info) { return info.param; });
+
+// With more ranks than key heads the heads stay whole. The results of their weights are then gathered before they are taken
+// apart, and so are the results of weights that hold several matrices.
+TEST(FamiliesOnMeshes, DecodeAsOneRankDoes) {
+  const std::vector<std::string> two = {"tensor=2"}, four = {"tensor=4"}, both = {"tensor=2", "tensor=4"};
+  for (const auto& [family, meshes] : {std::pair("qwen3", four),
+                                       {"gemma2", two},
+                                       {"lfm2", two},
+                                       {"bamba", both},
+                                       {"falcon_h1", two},
+                                       {"nemotron_h", two},
+                                       {"qwen3_5_moe", two},
+                                       {"qwen3_next", both},
+                                       {"deepseek_v2", two},
+                                       {"deepseek_v3", both},
+                                       {"gpt_oss", two}}) {
+    SCOPED_TRACE(family);
+    testing::expect_decodes_as_alone(models::make_model(family, testing::small_settings(family), /*seed=*/5),
+                                     meshes);
+  }
+}
 
 }  // namespace
 }  // namespace genesis

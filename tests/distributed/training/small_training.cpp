@@ -39,6 +39,23 @@ int64_t step_of_tokens(const Model& model) {
   return 1;
 }
 
+// Returns the logits of a text that is read in one run, and then token by token.
+std::vector<Tensor> logits_of(const std::shared_ptr<const Model>& model, const SessionOptions& options) {
+  Session session(model, options);
+  const auto tokens = [](std::vector<int64_t> ids) {
+    const auto count = static_cast<int64_t>(ids.size());
+    return Tensor::of<int64_t>({1, count}, std::move(ids));
+  };
+  const auto at = [](int64_t position) { return Tensor::of<int64_t>({1}, {position}); };
+  std::vector<Tensor> logits = {
+      session.run("prefill", {{"tokens", tokens({5, 1, 7, 2, 9})}, {"position", at(0)}, {"length", at(5)}})
+          .at("logits")};
+  for (int64_t i = 5; i < 10; ++i)
+    logits.push_back(
+        session.run("decode", {{"tokens", tokens({i * 3 % 61})}, {"position", at(i)}}).at("logits"));
+  return logits;
+}
+
 }  // namespace
 
 std::shared_ptr<Model> small_model(const std::string& name, int64_t vocabulary, bool is_tied) {
@@ -184,6 +201,20 @@ double loss_after_two_steps(const std::shared_ptr<const Model>& model, const Ses
 }
 
 }  // namespace
+
+void expect_decodes_as_alone(const std::shared_ptr<const Model>& model,
+                             const std::vector<std::string>& meshes) {
+  const std::vector<Tensor> alone = logits_of(model, {.threads = 1});
+  for (const std::string& text : meshes) {
+    const Mesh mesh = Mesh::parse(text);
+    run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {
+      const std::vector<Tensor> shared =
+          logits_of(model, {.threads = 1, .mesh = mesh, .rank = rank, .collectives = collectives});
+      for (size_t i = 0; i < alone.size(); ++i)
+        EXPECT_LT(relative_difference(shared[i], alone[i]), 1e-5) << text << ", run " << i;
+    });
+  }
+}
 
 void expect_same_loss_however_shared(const std::shared_ptr<const Model>& model, const std::string& mesh_text,
                                      bool weight_halves) {

@@ -69,6 +69,9 @@ void expect_same_bits(const Curve& a, const Curve& b);
 // Returns the curves of the ranks.
 std::vector<Curve> expect_trains_as(const Curve& alone, const std::shared_ptr<const Model>& model,
                                     const std::string& mesh);
+// Reads a text in one run and then token by token, and checks that each mesh gives the logits of one rank to 1e-5.
+void expect_decodes_as_alone(const std::shared_ptr<const Model>& model,
+                             const std::vector<std::string>& meshes);
 // Checks the entry point `loss` of a trained model before and after two steps: it gives the same number on all ranks
 // of the mesh in every ZeRO stage (SessionOptions::zero).
 void expect_same_loss_however_shared(const std::shared_ptr<const Model>& model, const std::string& mesh,

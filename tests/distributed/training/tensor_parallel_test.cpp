@@ -112,39 +112,11 @@ TEST(TensorParallel, SaysWhyNothingCanBeCut) {
   EXPECT_NE(error.find("3 ranks do not divide 80 (take 2 or 4)"), std::string::npos) << error;
 }
 
-// Returns the logits of a text that is read in one run and then token by token.
-std::vector<Tensor> logits_of(const std::shared_ptr<const Model>& model, const SessionOptions& options) {
-  Session session(model, options);
-  const auto tokens = [](std::vector<int64_t> ids) {
-    const auto count = static_cast<int64_t>(ids.size());
-    return Tensor::of<int64_t>({1, count}, std::move(ids));
-  };
-  const auto at = [](int64_t position) { return Tensor::of<int64_t>({1}, {position}); };
-  std::vector<Tensor> logits = {
-      session.run("prefill", {{"tokens", tokens({5, 1, 7, 2, 9})}, {"position", at(0)}, {"length", at(5)}})
-          .at("logits")};
-  for (int64_t i = 5; i < 12; ++i)
-    logits.push_back(
-        session.run("decode", {{"tokens", tokens({i * 3 % 61})}, {"position", at(i)}}).at("logits"));
-  return logits;
-}
-
-void expect_same_logits(const std::shared_ptr<const Model>& model, const std::string& name) {
-  const std::vector<Tensor> alone = logits_of(model, {.threads = 1});
-  const Mesh mesh = Mesh::parse("tensor=2");
-  testing::run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {
-    const std::vector<Tensor> shared =
-        logits_of(model, {.threads = 1, .mesh = mesh, .rank = rank, .collectives = collectives});
-    for (size_t i = 0; i < alone.size(); ++i)
-      EXPECT_LT(testing::relative_difference(shared[i], alone[i]), 1e-5) << name << " " << i;
-  });
-}
-
 // Caches are sharded by heads. The table, which is also the head, is tested both whole and sharded.
 TEST(TensorParallel, DecodesAsOneRankDoes) {
   for (const char* name : {"qwen2", "qwen3", "gpt2"})
     for (const int64_t vocabulary : {61, 64})
-      expect_same_logits(testing::small_model(name, vocabulary), name);
+      testing::expect_decodes_as_alone(testing::small_model(name, vocabulary), {"tensor=2"});
 }
 
 // Each rank computes a shard of the logits, which are gathered.
@@ -157,7 +129,7 @@ TEST(TensorParallel, CutsAHeadOfItsOwn) {
   const auto head = std::find_if(storage.groups.begin(), storage.groups.end(), is_head);
   ASSERT_NE(head, storage.groups.end());
   EXPECT_EQ(head->shard->shape.to_string(), "[32,32]");
-  expect_same_logits(model, "a head of its own");
+  testing::expect_decodes_as_alone(model, {"tensor=2"});
 }
 
 }  // namespace
