@@ -13,6 +13,7 @@ set stay alone. With a LIMIT of 1 nothing is merged: the sources themselves are 
 A source stays in the unit where an earlier run put it, so that a new file does not compile all others again. Who changes
 a source often writes its path below the project into OUT_DIR/alone, one a line: it is compiled by itself from then on.
 """
+import functools
 import re
 import sys
 from pathlib import Path
@@ -98,6 +99,26 @@ def headers_of(text):
     return None if re.search(r"^\s*#\s*(?:if|define)", text[:last], re.M) else headers
 
 
+@functools.cache
+def calls_of(path):
+    """The names before a parenthesis in a header, and the headers of the project that it includes."""
+    text = path.read_text()
+    below = [ROOT / name for name in re.findall(r'#\s*include\s*"([^"]+)"', text)]
+    return set(re.findall(r"\b(\w+)\s*\(", text)), [header for header in below if header.is_file()]
+
+
+@functools.cache
+def functions_below(path):
+    """The names of all functions that a header or one below it may declare."""
+    names, seen, waiting = set(), {path}, [path]
+    while waiting:
+        calls, below = calls_of(waiting.pop())
+        names |= calls
+        waiting += [header for header in below if header not in seen]
+        seen.update(below)
+    return names
+
+
 def renamable(text, private):
     """The private names of a source that a macro can rename, as each occurrence of them in the source means what it declares.
 
@@ -112,6 +133,7 @@ def renamable(text, private):
     for header in headers:
         if (path := ROOT / header[1:-1]).is_file():
             others |= set(re.findall(r"\w+", code_of(path.read_text())))
+            others |= functions_below(path)
     return {name for name, alias in private.items() if alias is None and re.fullmatch(r"\w+", name)} - others
 
 

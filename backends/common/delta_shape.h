@@ -33,8 +33,9 @@ struct DeltaShape {
   int64_t chunk() const { return std::min(kChunk, std::max<int64_t>(1, time)); }
   int64_t chunks() const { return (time + kChunk - 1) / kChunk; }
   int64_t gradient_scratch() const { return (chunks() + chunk() + 1) * state() + 2 * values; }
-  // Elements of the gradients of q and k of each head, whose sums over a group's heads are the results; 0: they are the results.
-  int64_t shares_of_heads() const { return groups == heads ? 0 : 2 * batch * time * heads * keys; }
+  // Elements of the gradients of q and k of each head, whose sums over a group's heads are the results.
+  bool has_shares() const { return groups != heads; }  // else the gradients of the heads are the results
+  int64_t shares_of_heads() const { return !has_shares() ? 0 : 2 * batch * time * heads * keys; }
   int64_t all_gradient_scratch() const { return batch * heads * gradient_scratch() + shares_of_heads(); }
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schema/core/error.h"
+#include "schema/messages/log.h"
 
 namespace genesis::generation {
 namespace {
@@ -57,8 +58,28 @@ bool PrefixStore::make_room() {
   return true;
 }
 
-void PrefixStore::save(const Text& text, size_t row) {
+void PrefixStore::keep(uint64_t key, Unit made) {
+  const Age its_age = age(key, made);
+  const auto kept = units_.emplace(key, std::move(made)).first;
+  try {
+    by_age_.insert(its_age);
+  } catch (...) {
+    units_.erase(kept);
+    throw;
+  }
+  used_ += unit_bytes_;
+}
+
+void PrefixStore::save(const Text& text, size_t row) noexcept {
   if (bytes_ == 0) return;
+  try {
+    save_units(text, row);
+  } catch (const std::exception& error) {  // the text goes on without
+    log_warning("a prompt is not kept for later requests: {}", error.what());
+  }
+}
+
+void PrefixStore::save_units(const Text& text, size_t row) {
   CachePages& cache = memory();
   ++time_;
   Unit unit{.group = text.group, .adapter = text.adapter, .tokens = {}};
@@ -75,9 +96,7 @@ void PrefixStore::save(const Text& text, size_t row) {
     Unit made{++made_,      unit.before, unit.group,
               unit.adapter, unit.tokens, cache.save(static_cast<int64_t>(row), at, unit_),
               time_,        at / unit_};
-    by_age_.insert(age(key, made));
-    units_.emplace(key, std::move(made));
-    used_ += unit_bytes_;
+    keep(key, std::move(made));
     unit.before = made_;
   }
 }

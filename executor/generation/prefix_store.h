@@ -26,8 +26,8 @@ class PrefixStore {
   // must not grow. Throws Error if bytes are given and the device's cache cannot be copied by the host.
   PrefixStore(Session& session, int64_t bytes, int64_t unit);
 
-  // Keeps the shareable tokens of a row's text. Units that were used least recently make room.
-  void save(const Text& text, size_t row);
+  // Keeps the shareable tokens of a row's text, or those that there is memory for. Units that were used least recently make room.
+  void save(const Text& text, size_t row) noexcept;
   // Gives a row's text, whose group and adapter are set, what is kept of the prompt behind the tokens that the cache holds, up to
   // its first `most` tokens.
   void load(Text& text, size_t row, const std::vector<int64_t>& prompt, int64_t most);
@@ -52,6 +52,8 @@ class PrefixStore {
   static Age age(uint64_t key, const Unit& unit) { return {unit.last_used, -unit.place, key}; }
   Unit* find(uint64_t key, const Unit& wanted);
   bool make_room();
+  void save_units(const Text& text, size_t row);
+  void keep(uint64_t key, Unit made);
   CachePages& memory();
 
   Session& session_;

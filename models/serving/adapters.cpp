@@ -3,24 +3,13 @@
 #include "models/serving/service.h"
 
 namespace genesis::serving {
-namespace {
-
-// Returns true if both have the same initial values of everything but adapters.
-bool has_same_weights(const Model& base, const Model& adapted) {
-  const auto of = [](const Model& model) {
-    const auto changed = model.metadata.find("adapter_weights");
-    return changed == model.metadata.end() ? std::string() : changed->second;
-  };
-  return of(base) == of(adapted);
-}
-
-}  // namespace
 
 text::Adapter read_adapter(const Model& model, const std::string& name, const std::filesystem::path& path) {
   const std::filesystem::path folder = std::filesystem::is_regular_file(path) ? path.parent_path() : path;
   Model adapted(model);
+  adapted.metadata.erase("adapter_weights");  // those that an adapter merged before has changed
   models::hugging_face::load_adapter(adapted, folder.empty() ? "." : folder);
-  if (!has_same_weights(model, adapted))
+  if (adapted.metadata.contains("adapter_weights"))
     fail(
         "the adapter {} changes weights of the model itself (DoRA, embeddings, biases or modules_to_save), "
         "which "

@@ -65,13 +65,19 @@ Json vectors_json(const Tensor& vectors, bool is_base64) {
   return data;
 }
 
+// Adapters are for texts: the encoder's own weights would answer.
+void refuse_adapters(Fields& fields, const Host& host) {
+  if (read_model(fields, host).adapter > 0)
+    refuse("model", "it names an adapter, which are for texts: expected '{}'", host.name);
+}
+
 }  // namespace
 
 void answer_embeddings(const Call& call) {
   EncoderModel& model = call.embedder();
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  read_model(fields, call.host);
+  refuse_adapters(fields, call.host);
   const std::vector<std::string> texts = read_texts(fields, "input");
   const bool is_base64 = reads_base64(fields);
   text::EmbedOptions options;
@@ -92,7 +98,7 @@ void answer_rerank(const Call& call) {
   EncoderModel& model = call.reranker();
   const Json body = parse_body(call.request.body);
   Fields fields(body);
-  read_model(fields, call.host);
+  refuse_adapters(fields, call.host);
   fields.required("query", "a string");
   const std::string query = *fields.text("query");
   const std::vector<std::string> documents = read_documents(fields);

@@ -51,9 +51,11 @@ std::shared_ptr<const Model> with_rows(const std::shared_ptr<const Model>& model
                                        const LanguageOptions& options) {
   const CacheNeeds needs = cache_needs(*model, options);
   std::shared_ptr<const Model> sized = models::with_cache(*model, needs.rows, needs.positions);
-  if (options.cache_bytes > 0)
+  if (options.prefix_bytes > 0)
+    check_host_has(options.cache_bytes + options.prefix_bytes, "the KV cache and --prefix-cache");
+  else if (options.cache_bytes > 0)
     check_host_has(options.cache_bytes, "the KV cache");
-  else
+  if (options.cache_bytes == 0)
     check_cache_fits(*sized, options.session.device);
   return options.adapters.empty() ? sized : text::with_adapters(*sized, options.adapters);
 }

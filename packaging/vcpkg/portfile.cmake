@@ -1,4 +1,4 @@
-# The port of Genesis for vcpkg, as an overlay: vcpkg install genesis --overlay-ports=packaging
+# The port of Genesis for vcpkg, as an overlay: vcpkg install genesis --overlay-ports=packaging/vcpkg
 # It builds the tree that it lies in. Genesis is a shared library.
 vcpkg_check_linkage(ONLY_DYNAMIC_LIBRARY)
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)

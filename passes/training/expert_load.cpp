@@ -24,7 +24,8 @@ std::vector<ValueId> offsets_of_layers(const Graph& graph) {
 Value shares_of(Value offsets) {
   const int64_t experts = offsets.dim(0).value() - 1;
   const Value counts = slice(offsets, 0, 1) - slice(offsets, 0, 0, experts);
-  return cast(counts, DType::f32) / cast(slice(offsets, 0, experts), DType::f32);
+  // A batch without tokens has a share of 0 everywhere.
+  return cast(counts, DType::f32) / maximum(cast(slice(offsets, 0, experts), DType::f32), 1);
 }
 
 }  // namespace

@@ -176,6 +176,9 @@ void make_plan(Convolving& c, const KernelQuery& query) {
     if (!trial) trial.emplace(query, workspace_bytes(query));
     return trial->ms([&](const KernelContext& context) { return start<role>(context, c, plan); }, best);
   };
+  if (!c.has_epilogue && has_epilogue(s))  // start() applies it in a kernel of its own
+    graph.note(fmt::format("epilogue {} {} {} {}", s.has_scale, s.has_bias, s.has_addend,
+                           static_cast<int>(s.activation)));
   const bool pays = s.batch * s.out() * s.windows.positions() * s.depth() >= kMeasuredProducts;
   c.plan = graph.plan(workspace_bytes(query), pays ? CudnnGraph::Measure(measure) : CudnnGraph::Measure());
 }

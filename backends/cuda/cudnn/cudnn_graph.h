@@ -86,6 +86,8 @@ class CudnnGraph {
   using Measure = std::function<float(const CudnnPlan&, float best)>;
 
   // Returns the first of cuDNN's plans that can be made and needs at most `workspace_limit` bytes, or with `measure` the fastest of
+  // Plans of graphs with other notes are kept apart: a note says what else is timed with the plan.
+  void note(const std::string& text) { words_ += "note " + text + "\n"; }
   // the first ones. Making a plan takes up to a second, so its text is kept in the process and in the cache folder. Throws Error.
   CudnnPlan plan(int64_t workspace_limit, const Measure& measure = {});
 
@@ -112,7 +114,7 @@ class CudnnGraph {
 
   std::vector<CudnnDescriptor> tensors_, details_, operations_;
   bool in_order_ = false, full_precision_ = false;
-  std::string words_;  // the same graph as text: the key of the cache
+  std::string words_;  // the same graph as text, and what its plans are timed with: the key of the cache
 };
 
 cudnnDataType_t cudnn_type(DType dtype);

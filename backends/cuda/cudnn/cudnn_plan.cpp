@@ -126,7 +126,8 @@ CudnnPlan CudnnGraph::plan(int64_t workspace_limit, const Measure& measure) {
   } catch (const Error&) {  // then it is made again
   }
   CudnnPlan made = make_plan(workspace_limit, measure);
-  if (const std::string text = made.text(); !text.empty()) kept_plans().add(key, text);
+  const bool is_timed = !measure || std::isfinite(made.ms());
+  if (const std::string text = made.text(); is_timed && !text.empty()) kept_plans().add(key, text);
   return made;
 }
 

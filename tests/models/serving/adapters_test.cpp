@@ -4,8 +4,10 @@
 #include <thread>
 
 #include "models/formats/hugging_face/adapter.h"
+#include "models/formats/hugging_face/import.h"
 #include "models/zoo.h"
 #include "passes/lora/lora.h"
+#include "tests/models/checkpoints.h"
 #include "tests/models/serving/asked.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
@@ -162,6 +164,15 @@ TEST_F(Adapters, ThatChangeSharedWeightsAreRefused) {
                                                  {"num_hidden_layers", "2"},
                                                  {"num_attention_heads", "2"}});
   EXPECT_THROW(read_adapter(*wide, "narrow", folder_ / "narrow"), Error);
+  namespace hf = models::hugging_face;
+  const auto model = hf::import_model(testing::checkpoints() / "qwen2_sharded");
+  const std::filesystem::path modules = testing::checkpoints() / "qwen2_modules";
+  testing::expect_error([&] { read_adapter(*model, "modules", modules); },
+                        {"qwen2_modules", "all texts share"});
+  hf::load_adapter(*model, modules);
+  const auto merged = passes::merge_lora(*model);
+  testing::expect_error([&] { read_adapter(*merged, "modules", modules); },
+                        {"qwen2_modules", "all texts share"});
 }
 
 }  // namespace

@@ -105,6 +105,21 @@ TEST(Recurrent, WideStates) {
   }
 }
 
+TEST(Recurrent, SmallSumsKeepTheirDigits) {
+  for (const float x : {1e-8F, 1e-5F, 1e-2F, 0.17F, 0.18F}) {
+    const double y = run_graph({{"x", Tensor::of<float>({1, 1, 1}, {x})},
+                                {"w", Tensor::zeros({1, 1})},
+                                {"h", Tensor::zeros({1, 1})}},
+                               [](const Inputs& in) {
+                                 return std::vector<std::pair<std::string, Value>>{
+                                     {"y", recurrent(RecurrentCell::kTanh, in[0], in[1], in[2]).y}};
+                               })
+                         .at("y")
+                         .to_doubles()[0];
+    EXPECT_NEAR(y / std::tanh(double{x}), 1, 2e-6) << x;
+  }
+}
+
 // Sums beyond the range of the exponential saturate the gates.
 TEST(Recurrent, LargeSums) {
   const auto y = [](float x) {

@@ -106,7 +106,7 @@ struct Backward {
     u = gradient + s.state();
     du = u + s.values;
     T* shares = reinterpret_cast<T*>(c.scratch) + s.batch * s.heads * s.gradient_scratch();
-    const bool are_results = s.shares_of_heads() == 0;
+    const bool are_results = !s.has_shares();
     q_gradients = are_results ? c.output(0).as<T>() : shares;
     k_gradients = are_results ? c.output(1).as<T>() : shares + s.shares_of_heads() / 2;
   }
@@ -199,7 +199,7 @@ template <bool kCorrects, class T>
 void run_backward(const KernelContext& c) {
   const DeltaShape s = DeltaShape::of(c.input(0), c.input(2));
   parallel_chunks(s.batch * s.heads, [&](int64_t head) { Backward<kCorrects, T>(c, s, head).run(); });
-  if (s.shares_of_heads() == 0) return;
+  if (!s.has_shares()) return;
   const T* shares = reinterpret_cast<T*>(c.scratch) + s.batch * s.heads * s.gradient_scratch();
   sum_heads(s, shares, c.output(0).as<T>());
   sum_heads(s, shares + s.shares_of_heads() / 2, c.output(1).as<T>());

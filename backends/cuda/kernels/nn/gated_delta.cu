@@ -270,7 +270,7 @@ void start_backward(const KernelContext& c, const F& start_kernel) {
   const DeltaShape s = DeltaShape::of(c.input(0), c.input(2));
   T* const scratch = reinterpret_cast<T*>(c.scratch);
   T *dq = c.output(0).as<T>(), *dk = c.output(1).as<T>();
-  const bool are_shared = s.shares_of_heads() > 0;
+  const bool are_shared = s.has_shares();
   if (are_shared) {
     dq = scratch + s.batch * s.heads * s.gradient_scratch();
     dk = dq + s.shares_of_heads() / 2;
