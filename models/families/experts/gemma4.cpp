@@ -276,9 +276,15 @@ ConfigEntry gemma4_windows_entry() {
   entry.read = [read = entry.read](SettingsReader& r) {
     read(r);
     json types = r.settings().contains("layer_types") ? r.settings().at("layer_types") : json::array();
-    if (types.empty() || types.back() == "full_attention") return;
+    if (types.empty()) return;
     types.back() = "full_attention";
-    r.set("layer_types", types);
+    const bool slides = std::ranges::find(types, json("sliding_attention")) != types.end();
+    r.set("layer_types", slides ? types : json::array());
+    if (!slides) r.set("sliding_window", 0);
+  };
+  entry.write = [write = entry.write](const json& settings, json& config) {
+    write(settings, config);
+    if (config["sliding_window"].is_null()) config["sliding_window"] = 512;  // the class takes no null
   };
   return entry;
 }

@@ -67,7 +67,7 @@ ZOO = {
     "gpt2": dict(vocab_size=61, n_positions=64, n_embd=16, n_layer=2, n_head=2),
 }
 # Weights rounded to bf16 change the logits by so much; the gated delta rule amplifies more than attention does.
-LOSSY = {"qwen3_next": 0.3, "qwen3_5": 0.3, "qwen3_5_moe": 0.3, "granitemoehybrid_dense": 0.2}
+LOSSY = {"qwen3_next": 0.3, "gemma4": 0.3, "qwen3_5": 0.3, "qwen3_5_moe": 0.3, "granitemoehybrid_dense": 0.2}
 
 
 def run(tools, *words):
