@@ -114,36 +114,40 @@ KeyValueCache::KeyValueCache(const Scope& scope, const CacheSize& size, int64_t 
                           CacheLayout{.kind = "values", .rows_axis = 0, .positions_axis = 1});
 }
 
-Value KeyValueCache::appended_values(Value keys, Value v, const Positions& positions) const {
-  return values_ ? append_tokens(values_, v, positions) : keys;
+Value limited(Value x, double limit) { return limit == 0 ? x : tanh(x / limit) * limit; }
+
+KeyValueCache::Seen KeyValueCache::append(Value k, Value v, const Positions& positions) const {
+  if (!positions.start) return {k, v};
+  const Value keys = append_tokens(keys_, k, positions);
+  return {keys, values_ ? append_tokens(values_, v, positions) : keys};
 }
 
-Value limited(Value x, double limit) { return limit == 0 ? x : tanh(x / limit) * limit; }
+Value KeyValueCache::attend_to(Value q, const Seen& seen, const Positions& positions,
+                               AttentionOptions options, double score_limit, Value sinks) {
+  options.causal = true;
+  if (score_limit != 0 || sinks) return attend_within(q, seen, positions, options, score_limit, sinks);
+  if (!positions.start) return attention(q, seen.keys, seen.values, options, {}, {}, positions.first);
+  const Value length = positions.start + dim_value(*q.graph, q.dim(1));
+  return attention(q, seen.keys, seen.values, options, {}, length);
+}
 
 Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& positions, AttentionOptions options,
                             double score_limit, Value sinks) const {
-  options.causal = true;
-  if (score_limit != 0 || sinks) return attend_within(q, k, v, positions, options, score_limit, sinks);
-  if (!positions.start) return attention(q, k, v, options, {}, {}, positions.first);
-  const Value keys = append_tokens(keys_, k, positions), values = appended_values(keys, v, positions);
-  const Value length = positions.start + dim_value(*q.graph, q.dim(1));
-  return attention(q, keys, values, options, {}, length);
+  return attend_to(q, append(k, v, positions), positions, options, score_limit, sinks);
 }
 
-Value KeyValueCache::attend_within(Value q, Value k, Value v, const Positions& positions,
-                                   const AttentionOptions& options, double score_limit, Value sinks) const {
+Value KeyValueCache::attend_within(Value q, const Seen& seen, const Positions& positions,
+                                   const AttentionOptions& options, double score_limit, Value sinks) {
   Graph& graph = *q.graph;
-  const Value keys = positions.start ? append_tokens(keys_, k, positions) : k,
-              values = positions.start ? appended_values(keys, v, positions) : v;
-  const Value scores = scores_of(q, keys, options.scale);
+  const Value scores = scores_of(q, seen.keys, options.scale);
   const Value own =
       positions.start ? query_places(graph, q.dim(1), positions.start) : arange(graph, q.dim(1));
-  const Value seen =
-      seen_keys(unsqueeze(own, -1), arange(graph, keys.dim(1)), options.window, positions.first);
-  const Value masked = where(seen.rank() == 2 ? seen : unsqueeze(seen, 1), limited(scores, score_limit),
-                             scalar_like(scores, -1e30));
-  const Value weights = cast(sinks ? softmax_with(masked, sinks) : softmax(masked), v.dtype());
-  return transpose(matmul(weights, transpose(repeated(values, q.dim(2)), 1, 2)), 1, 2);
+  const Value seen_ones =
+      seen_keys(unsqueeze(own, -1), arange(graph, seen.keys.dim(1)), options.window, positions.first);
+  const Value masked = where(seen_ones.rank() == 2 ? seen_ones : unsqueeze(seen_ones, 1),
+                             limited(scores, score_limit), scalar_like(scores, -1e30));
+  const Value weights = cast(sinks ? softmax_with(masked, sinks) : softmax(masked), seen.values.dtype());
+  return transpose(matmul(weights, transpose(repeated(seen.values, q.dim(2)), 1, 2)), 1, 2);
 }
 
 void add_decoder_entries(Model& model, const Decoder& decoder, int64_t rows_of_cache) {

@@ -37,6 +37,15 @@ class KeyValueCache {
   enum class Kept : uint8_t { kBoth, kOne };
   KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size,
                 Kept kept = Kept::kBoth);
+  // The keys and values that queries see: those of the cache with new ones, or the new ones alone.
+  struct Seen {
+    Value keys, values;
+  };
+  // Appends k and v to the cache if `positions.start` is given.
+  Seen append(Value k, Value v, const Positions& positions) const;
+  // Computes what attend() does of keys and values that were appended before, maybe by another layer.
+  static Value attend_to(Value q, const Seen& seen, const Positions& positions, AttentionOptions options = {},
+                         double score_limit = 0, Value sinks = {});
   // Computes causal attention of q [batch, time, heads, head_size]. If `positions.start` is given, appends k and v to the cache
   // and attends to the whole cache. `options` give scale and window; scores s become limit * tanh(s / limit) if `score_limit` is
   // not 0. `sinks` [heads] are scores that take part in the softmax of each query, and have no value.
@@ -45,10 +54,8 @@ class KeyValueCache {
 
  private:
   // Attends with limited scores or sinks. The attention op has neither, so this consists of basic ops.
-  Value attend_within(Value q, Value k, Value v, const Positions& positions, const AttentionOptions& options,
-                      double score_limit, Value sinks) const;
-
-  Value appended_values(Value keys, Value v, const Positions& positions) const;
+  static Value attend_within(Value q, const Seen& seen, const Positions& positions,
+                             const AttentionOptions& options, double score_limit, Value sinks);
 
   Parameter keys_, values_;  // without values_ the keys are the values
 };

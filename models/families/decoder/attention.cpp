@@ -1,27 +1,39 @@
 #include "models/families/decoder/attention.h"
 
 #include <cmath>
+#include <utility>
 
 #include "models/families/decoder/norm.h"
 
 namespace genesis::models {
 
+namespace {
+
+std::optional<nn::Linear> linear_if(bool exists, const Scope& s, int64_t in, int64_t out,
+                                    const nn::Linear::Options& options) {
+  if (!exists) return {};
+  return nn::Linear(s, in, out, options);
+}
+
+}  // namespace
+
 SelfAttention::SelfAttention(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
-                             const NetworkDesign& network, const init::Init& init)
+                             const NetworkDesign& network, const init::Init& init, KeysOfLayers keys)
     : Module(s),
       config_(c),
       design_(design),
       network_(network),
+      keys_(std::move(keys)),
       q_proj_(s / "q_proj", c.hidden_size,
               c.num_attention_heads * c.head_size() * (design.output_gates ? 2 : 1),
               {.bias = design.qkv_biases, .init = init}),
-      k_proj_(s / "k_proj", c.hidden_size, c.num_key_value_heads * c.head_size(),
-              {.bias = design.qkv_biases, .init = init}),
-      v_proj_(s / "v_proj", c.hidden_size, c.num_key_value_heads * c.head_size(),
-              {.bias = design.qkv_biases, .init = init}),
+      k_proj_(linear_if(has_keys(), s / "k_proj", c.hidden_size, c.num_key_value_heads * c.head_size(),
+                        {.bias = design.qkv_biases, .init = init})),
+      v_proj_(linear_if(has_keys() && !design.values_are_keys, s / "v_proj", c.hidden_size,
+                        c.num_key_value_heads * c.head_size(), {.bias = design.qkv_biases, .init = init})),
       o_proj_(s / "o_proj", c.num_attention_heads * c.head_size(), c.hidden_size,
-              {.bias = design.output_bias, .init = init}),
-      cache_(s, c.cache_size(), c.num_key_value_heads, c.head_size()) {
+              {.bias = design.output_bias, .init = init}) {
+  if (has_keys()) cache_.emplace(s, c.cache_size(), c.num_key_value_heads, c.head_size());
   add_head_norms(s);
   if (design.sinks) sinks_ = s.parameter("sinks", {c.num_attention_heads}, init);
 }
@@ -36,7 +48,7 @@ void SelfAttention::add_head_norms(const Scope& s) {
     return make_norm(s / name, together * config_.head_size(), network_.norm, eps);
   };
   q_norm_ = norm("q_norm", config_.num_attention_heads);
-  k_norm_ = norm("k_norm", config_.num_key_value_heads);
+  if (has_keys()) k_norm_ = norm("k_norm", config_.num_key_value_heads);
 }
 
 Value SelfAttention::heads_of(Value projection, int64_t heads, const Norm& norm) const {
@@ -91,14 +103,23 @@ Value SelfAttention::forward(Value x, const Positions& positions, Value frequenc
     projected = slice(both, 3, 0, size);
     gates = sigmoid(slice(both, 3, size));
   }
-  Value q = heads_of(projected, config_.num_attention_heads, q_norm_),
-        k = heads_of(k_proj_(x), config_.num_key_value_heads, k_norm_);
-  const Value v = heads_of(v_proj_(x), config_.num_key_value_heads, {});
-  if (q_norm_ && design_.head_norms != HeadNorms::kWhole) q = (*q_norm_)(q), k = (*k_norm_)(k);
-  Value heads = cache_.attend(with_temperature(rotated(q, positions, frequencies), positions),
-                              rotated(k, positions, frequencies), v, positions,
-                              {.scale = scale(), .window = design_.window}, design_.score_limit,
-                              sinks_ ? sinks_.in(*x.graph) : Value());
+  const bool are_whole = design_.head_norms == HeadNorms::kWhole;
+  Value q = heads_of(projected, config_.num_attention_heads, q_norm_), k, v;
+  if (has_keys()) {
+    k = heads_of((*k_proj_)(x), config_.num_key_value_heads, k_norm_);
+    v = v_proj_ ? heads_of((*v_proj_)(x), config_.num_key_value_heads, {}) : k;
+    if (design_.value_norms) v = rms_norm(v, {}, config_.rms_norm_eps, 1);
+  }
+  if (q_norm_ && !are_whole) q = (*q_norm_)(q);
+  if (k_norm_ && !are_whole) k = (*k_norm_)(k);
+  const Value sinks = sinks_ ? sinks_.in(*x.graph) : Value();
+  if (has_keys()) k = rotated(k, positions, frequencies);
+  q = with_temperature(rotated(q, positions, frequencies), positions);
+  const KeyValueCache::Seen seen =
+      has_keys() ? cache_->append(k, v, positions) : keys_->at(static_cast<size_t>(design_.keys_of));
+  keys_->push_back(seen);
+  Value heads = KeyValueCache::attend_to(q, seen, positions, {.scale = scale(), .window = design_.window},
+                                         design_.score_limit, sinks);
   if (gates) heads = heads * gates;
   return o_proj_(reshape(heads, {x.dim(0), x.dim(1), config_.num_attention_heads * size}));
 }

@@ -8,6 +8,7 @@
 #include "models/families/decoder/attention.h"
 #include "models/families/decoder/gated_delta_net.h"
 #include "models/families/decoder/latent_attention.h"
+#include "models/families/decoder/layer_embeddings.h"
 #include "models/families/decoder/mamba_mixer.h"
 #include "models/families/decoder/mixture.h"
 #include "models/families/decoder/mlp.h"
@@ -25,8 +26,9 @@ using MixerLayer = std::function<Value(Value x, const Positions& positions, Valu
 
 // The sum of attention and Mamba2, which read the same.
 MixerLayer attention_beside_mamba(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
-                                  const NetworkDesign& network, const init::Init& init) {
-  return [attention = SelfAttention(s / "self_attn", c, design, network, init),
+                                  const NetworkDesign& network, const init::Init& init,
+                                  const KeysOfLayers& keys) {
+  return [attention = SelfAttention(s / "self_attn", c, design, network, init, keys),
           mamba = MambaMixer(s / "mamba", c, design.mamba, init), in = design.attention_in_scale,
           out = design.attention_out_scale](Value x, const Positions& positions, Value frequencies) {
     const Value attended = scaled(attention(scaled(x, in), positions, frequencies), out);
@@ -36,7 +38,7 @@ MixerLayer attention_beside_mamba(const Scope& s, const DecoderConfig& c, const 
 
 // Returns an empty function for a layer without a mixer.
 MixerLayer make_mixer(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
-                      const NetworkDesign& network, const init::Init& init) {
+                      const NetworkDesign& network, const init::Init& init, const KeysOfLayers& keys) {
   const auto scope = [&](const char* name) { return s / (design.mixer_module ? design.mixer_module : name); };
   switch (design.mixer) {
     case MixerKind::kNone:
@@ -50,46 +52,106 @@ MixerLayer make_mixer(const Scope& s, const DecoderConfig& c, const LayerDesign&
     case MixerKind::kMamba2:
       return MambaMixer(scope("mamba"), c, design.mamba, init);
     case MixerKind::kAttentionBesideMamba2:
-      return attention_beside_mamba(s, c, design, network, init);
+      return attention_beside_mamba(s, c, design, network, init, keys);
     case MixerKind::kAttention:
       break;
   }
-  return SelfAttention(scope("self_attn"), c, design, network, init);
+  return SelfAttention(scope("self_attn"), c, design, network, init, keys);
 }
 
-// Returns nothing for a layer without an MLP.
+Mixture make_mixture(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
+                     const init::Init& init, const RoutingLog& log) {
+  const Scope module = design.experts.module ? s / design.experts.module : s;
+  return {module, c.hidden_size, design.experts, init, log};
+}
+
+// Returns nothing for a layer without an MLP, and without experts in its place.
 std::optional<nn::Layer> make_feed_forward(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
                                            const init::Init& init, const RoutingLog& log) {
-  if (design.experts.count > 0)
-    return Mixture(s / design.experts.module, c.hidden_size, design.experts, init, log);
+  if (design.experts.count > 0 && !design.experts_beside_mlp) return make_mixture(s, c, design, init, log);
   if (design.mlp == MlpKind::kNone) return {};
   return make_mlp(s / design.mlp_module, c.hidden_size, c.intermediate_size, design, init);
 }
 
+// Experts beside the MLP of a layer: the sum of both results, each behind a norm of its own.
+class ExpertsBeside {
+ public:
+  ExpertsBeside(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
+                const NetworkDesign& network, const init::Init& init, const RoutingLog& log)
+      : experts_(make_mixture(s, c, design, init, log)),
+        after_mlp_(norm(s, c, design, network, "_1")),
+        after_experts_(norm(s, c, design, network, "_2")) {}
+
+  // `thought` is the result of the MLP, x what the layer's norm before it reads.
+  Value operator()(Value thought, Value x) const { return after_mlp_(thought) + after_experts_(experts_(x)); }
+
+ private:
+  static nn::Layer norm(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
+                        const NetworkDesign& network, const char* end) {
+    return make_norm(s / (std::string(design.norms.after_mlp) + end), c.hidden_size, network.norm,
+                     c.rms_norm_eps);
+  }
+
+  Mixture experts_;
+  nn::Layer after_mlp_, after_experts_;
+};
+
+// Returns the settings with the sizes that are a layer's own.
+DecoderConfig config_of_layer(DecoderConfig c, const LayerDesign& design) {
+  if (design.head_size > 0) c.head_dim = design.head_size;
+  if (design.key_value_heads > 0) c.num_key_value_heads = design.key_value_heads;
+  if (design.intermediate_size > 0) c.intermediate_size = design.intermediate_size;
+  return c;
+}
+
+// The logs in which the layers of one run tell each other.
+struct LayerLogs {
+  RoutingLog routing = std::make_shared<std::vector<Routing>>();
+  KeysOfLayers keys = std::make_shared<std::vector<KeyValueCache::Seen>>();
+
+  void clear() const {
+    routing->clear();
+    keys->clear();
+  }
+};
+
 class DecoderLayer : public nn::Module<DecoderLayer> {
  public:
   DecoderLayer(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
-               const NetworkDesign& network, const init::Init& init, const RoutingLog& log)
+               const NetworkDesign& network, const init::Init& init, const LayerLogs& logs)
       : Module(s),
         is_parallel_(design.norms.parallel),
         residual_scale_(design.residual_scale),
         before_mixer_(norm(c, network, design.norms.before_mixer, s)),
-        mixer_(make_mixer(s, c, design, network, init)),
+        mixer_(make_mixer(s, c, design, network, init, logs.keys)),
         after_mixer_(norm(c, network, design.norms.after_mixer, s)),
         before_mlp_(norm(c, network, design.norms.before_mlp, s)),
-        mlp_(make_feed_forward(s, c, design, init, log)),
-        after_mlp_(norm(c, network, design.norms.after_mlp, s)) {}
+        mlp_(make_feed_forward(s, c, design, init, logs.routing)),
+        after_mlp_(norm(c, network, design.norms.after_mlp, s)) {
+    if (design.experts_beside_mlp && design.experts.count > 0)
+      experts_.emplace(s, c, design, network, init, logs.routing);
+    if (network.layer_embedding_size > 0) layer_input_.emplace(s, c, network, init);
+    if (network.layer_scalars) scalar_ = s.buffer("layer_scalar", {1}, init::ones());
+  }
 
-  Value forward(Value x, const Positions& positions, Value frequencies) const {
-    const Value seen = normed(before_mixer_, x);
-    if (mixer_) x = x + scaled(normed(after_mixer_, mixer_(seen, positions, frequencies)), residual_scale_);
-    if (!mlp_) return x;
-    const Value thought = (*mlp_)(is_parallel_ ? seen : normed(before_mlp_, x));
-    return x + scaled(normed(after_mlp_, thought), residual_scale_);
+  // `own` is the vector that each token has for this layer, or empty.
+  Value forward(Value x, const Positions& positions, Value frequencies, Value own) const {
+    x = thought_about(x, positions, frequencies);
+    if (layer_input_) x = x + (*layer_input_)(x, own);
+    return scalar_ ? x * scalar_.in(*x.graph) : x;
   }
 
  private:
   using Norm = std::optional<nn::Layer>;
+
+  Value thought_about(Value x, const Positions& positions, Value frequencies) const {
+    const Value seen = normed(before_mixer_, x);
+    if (mixer_) x = x + scaled(normed(after_mixer_, mixer_(seen, positions, frequencies)), residual_scale_);
+    if (!mlp_) return x;
+    Value thought = (*mlp_)(is_parallel_ ? seen : normed(before_mlp_, x));
+    if (experts_) thought = (*experts_)(thought, x);
+    return x + scaled(normed(after_mlp_, thought), residual_scale_);
+  }
 
   static Norm norm(const DecoderConfig& c, const NetworkDesign& network, const char* name, const Scope& s) {
     if (!name) return {};
@@ -104,6 +166,9 @@ class DecoderLayer : public nn::Module<DecoderLayer> {
   Norm after_mixer_, before_mlp_;
   std::optional<nn::Layer> mlp_;
   Norm after_mlp_;
+  std::optional<ExpertsBeside> experts_;
+  std::optional<LayerInput> layer_input_;
+  Parameter scalar_;
 };
 
 class DecoderNetwork {
@@ -114,7 +179,8 @@ class DecoderNetwork {
         embed_tokens_(s / network.module / network.embedding, c.vocab_size, c.hidden_size, {.init = init}),
         layers_(s / network.module / "layers", c.num_hidden_layers,
                 [&, layer = int64_t{0}](const Scope& scope) mutable {
-                  return DecoderLayer(scope, c, design_of(layer++), network, init, routing_);
+                  const LayerDesign design = design_of(layer++);
+                  return DecoderLayer(scope, config_of_layer(c, design), design, network, init, logs_);
                 }),
         norm_(make_norm(s / network.module / network.last_norm, c.hidden_size, network.norm, c.rms_norm_eps)),
         lm_head_(s / "lm_head", c.hidden_size, c.vocab_size,
@@ -122,31 +188,37 @@ class DecoderNetwork {
                   .weight = c.tie_word_embeddings ? embed_tokens_.weight : Parameter{},
                   .init = init}),
         frequencies_(s, c.rope_theta, network.rotary_size ? network.rotary_size : c.head_size(),
-                     c.rope_scaling) {}
+                     c.rope_scaling) {
+    if (network.layer_embedding_size > 0) layer_embeddings_.emplace(s / network.module, c, network, init);
+  }
 
   Value hidden(Value tokens, const Positions& positions) const {
     Graph& graph = *tokens.graph;
-    routing_->clear();
+    logs_.clear();
     const Value frequencies = frequencies_.in(graph, [&] { return positions.length(graph); });
     Value x = scaled(embed_tokens_(tokens), network_.embedding_scale);
-    for (const DecoderLayer& layer : layers_) x = layer(x, positions, frequencies);
+    const Value all = layer_embeddings_ ? (*layer_embeddings_)(x, tokens) : Value();
+    int64_t number = 0;
+    for (const DecoderLayer& layer : layers_)
+      x = layer(x, positions, frequencies, all ? layer_embeddings_->of_layer(all, number++) : Value());
     return norm_(x);
   }
   Value logits(Value hidden, bool wide) const {
     return limited(scaled(lm_head_(hidden, wide), network_.logits_scale), network_.logits_limit);
   }
   // Returns the losses of the routers of the layers that hidden() ran last; empty if there are none.
-  Value extra_loss() const { return router_loss(*routing_); }
+  Value extra_loss() const { return router_loss(*logs_.routing); }
   bool depends_on_length() const { return frequencies_.depend_on_length(); }
 
  private:
   NetworkDesign network_;
-  RoutingLog routing_ = std::make_shared<std::vector<Routing>>();
+  LayerLogs logs_;
   nn::Embedding embed_tokens_;
   nn::ModuleList<DecoderLayer> layers_;
   nn::Layer norm_;
   nn::Linear lm_head_;
   nn::RopeFrequencies frequencies_;
+  std::optional<LayerEmbeddings> layer_embeddings_;
 };
 
 void check_cache(const std::string& family, const DecoderConfig& c) {

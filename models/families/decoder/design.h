@@ -147,8 +147,8 @@ struct ExpertsDesign {
   double gate_slope = 1;
   // Factor of the loss that is least if all experts get equally many tokens; 0: no such loss.
   double balance_loss = 0;
-  double z_loss = 0;  // factor of the loss that keeps the router's numbers small; 0: no such loss
-  const char* module = "mlp";
+  double z_loss = 0;           // factor of the loss that keeps the router's numbers small; 0: no such loss
+  const char* module = "mlp";  // null: router and experts are modules of the layer
   const char* router = "gate";
   const char *gate = "gate_proj", *up = "up_proj", *down = "down_proj";  // below `experts`
   // Experts without a gate, which is null, compute down(relu(up(x))^2), and so does the shared one.
@@ -156,6 +156,13 @@ struct ExpertsDesign {
   // Above 0: experts read latent_in(x), of so many features, and latent_out multiplies the sum of what they compute.
   int64_t latent_size = 0;
   const char *latent_in = "fc1_latent_proj", *latent_out = "fc2_latent_proj";
+  bool gelu = false;  // GELU (tanh) takes the place of silu
+  // The module of the router of Gemma 4, which reads norm(x) * scale / sqrt(hidden size) and multiplies the factor of an expert by
+  // that of per_expert_scale; null: another router.
+  const char* scaled_router = nullptr;
+  double eps = 1e-6;  // router and experts have norms with this epsilon
+  const char* read_norm =
+      nullptr;  // the norm of what experts read, and the router does not, beside the module; null: none
 };
 
 // The design of one layer. A family fixes it, partly by its settings.
@@ -178,6 +185,11 @@ struct LayerDesign {
   bool output_gates = false;
   bool sinks = false;  // each head has a score of no token, which lessens the weights of its tokens
   int64_t window = 0;  // number of tokens that attention sees; 0: all
+  // Sizes of this layer; 0: those of the settings.
+  int64_t head_size = 0, key_value_heads = 0, intermediate_size = 0;
+  bool value_norms = false;      // each head's value has a norm without weights
+  bool values_are_keys = false;  // the values are the keys before their norm and rotation: there is no v_proj
+  int64_t keys_of = -1;  // the earlier layer whose keys and values attention reads; -1: it has its own
   MlpKind mlp = MlpKind::kSwiGlu;
   bool mlp_biases = false;
   double mlp_gate_scale = 1, mlp_out_scale = 1;  // factors behind gate_proj and down_proj of kSwiGlu
@@ -190,6 +202,9 @@ struct LayerDesign {
   double attention_in_scale = 1,
          attention_out_scale = 1;  // factors of what attention beside Mamba2 reads and gives
   ExpertsDesign experts = {};
+  // The layer has an MLP and experts, which read the same. Each result has a norm of its own (after_mlp with _1 and _2), and their
+  // sum the usual one.
+  bool experts_beside_mlp = false;
   double residual_scale = 1;  // factor of what mixer and MLP add to the stream
 };
 
@@ -200,6 +215,10 @@ struct NetworkDesign {
   double embedding_scale = 1;      // factor of the embeddings
   double logits_scale = 1;         // factor of the logits
   double logits_limit = 0;         // logits l become limit * tanh(l / limit); 0: no limit
+  // Above 0: behind the MLP, each layer adds what it makes of a vector of this size, which each token has for it
+  // (layer_embeddings.h), looked up in a table of so many rows.
+  int64_t layer_embedding_size = 0, layer_embedding_rows = 0;
+  bool layer_scalars = false;  // the result of each layer is multiplied by a number of its own
   // Names of modules: the one around all but the head, and the embedding and the last norm below it.
   const char *module = "model", *embedding = "embed_tokens", *last_norm = "norm";
 };

@@ -1,8 +1,10 @@
 #include "models/families/decoder/mixture.h"
 
+#include <cmath>
 #include <limits>
 
 #include "models/families/decoder/mlp.h"
+#include "models/families/decoder/norm.h"
 #include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/swiglu.h"
 #include "schema/ops/tensor/sort.h"
@@ -91,6 +93,11 @@ Mixture::Mixture(const Scope& s, int64_t hidden_size, const ExpertsDesign& desig
     up_biases_ = (experts / design.up).parameter("bias", between, init::zeros());
     down_biases_ = (experts / design.down).parameter("bias", {design.count, hidden_size}, init::zeros());
   }
+  if (design.scaled_router) {
+    router_scale_ = (s / design.scaled_router).parameter("scale", {hidden_size}, init::ones());
+    expert_scales_ = (s / design.scaled_router).parameter("per_expert_scale", {design.count}, init::ones());
+  }
+  if (design.read_norm) read_norm_ = make_norm(s / design.read_norm, hidden_size, NormKind::kRms, design.eps);
   if (design.choice_bias) choice_bias_ = s.buffer(design.choice_bias, {design.count});
   if (design.latent_size > 0) {
     latent_in_ = nn::Linear(s / design.latent_in, hidden_size, read, {.bias = false, .init = init});
@@ -121,6 +128,15 @@ Value Mixture::normalized(Value factors) const {
   return factors / (design_.least_sum == 0 ? total : total + design_.least_sum);
 }
 
+// Returns the router's numbers in f32 at least.
+Value Mixture::routed(Value x) const {
+  if (router_scale_) {
+    const double scale = 1 / std::sqrt(static_cast<double>(x.dim(2).value()));
+    x = rms_norm(x, {}, design_.eps, 1) * router_scale_.in(*x.graph) * scale;
+  }
+  return cast(router_(x, true), promote(x.dtype(), DType::f32));
+}
+
 Mixture::Choice Mixture::choose(Value logits) const {
   if (design_.scores == RouterScores::kSoftmaxOfChosen) {
     const auto [values, experts] = topk(logits, design_.chosen);
@@ -131,7 +147,11 @@ Mixture::Choice Mixture::choose(Value logits) const {
       within_groups(choice_bias_ ? scores + cast(choice_bias_.in(*logits.graph), scores.dtype()) : scores);
   const auto [values, experts] = topk(wanted, design_.chosen);
   const bool are_scores = !choice_bias_;
-  const Value factors = normalized(are_scores ? values : gather(scores, 2, experts));
+  Value factors = normalized(are_scores ? values : gather(scores, 2, experts));
+  if (expert_scales_) {
+    const Value scales = embedding(experts, unsqueeze(expert_scales_.in(*logits.graph), 1));
+    factors = factors * cast(squeeze(scales, 3), factors.dtype());
+  }
   return {experts, design_.factor == 1 ? factors : factors * design_.factor};
 }
 
@@ -162,13 +182,15 @@ Routing Mixture::routing_of(Value logits, const Pairs& pairs) const {
 }
 
 Value Mixture::gated(Value gate, Value up) const {
+  if (design_.gelu) return gelu(gate, GeluKind::kTanh) * up;
   if (design_.limit == 0) return swiglu(gate, up);
   gate = minimum(gate, design_.limit);
   return gate * sigmoid(gate * design_.gate_slope) * (clamp(up, -design_.limit, design_.limit) + 1);
 }
 
 Value Mixture::forward(Value x) const {
-  const Value logits = cast(router_(x, true), promote(x.dtype(), DType::f32));
+  const Value logits = routed(x);
+  if (read_norm_) x = (*read_norm_)(x);
   const Choice choice = choose(logits);
   const Pairs pairs = sorted_by_expert(choice.experts, design_.count);
   if (design_.balance_loss != 0 || design_.z_loss != 0) log_->push_back(routing_of(logits, pairs));

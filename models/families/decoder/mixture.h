@@ -38,6 +38,7 @@ class Mixture : public nn::Module<Mixture> {
   };
   struct Pairs;
   static Pairs sorted_by_expert(Value chosen, int64_t experts);
+  Value routed(Value x) const;
   Choice choose(Value logits) const;
   Value within_groups(Value scores) const;
   Value normalized(Value factors) const;
@@ -48,8 +49,9 @@ class Mixture : public nn::Module<Mixture> {
 
   ExpertsDesign design_;
   nn::Linear router_;
-  Parameter choice_bias_, gate_, up_, down_, gate_biases_, up_biases_, down_biases_;
-  std::optional<nn::Layer> shared_;
+  Parameter router_scale_, expert_scales_, choice_bias_, gate_, up_, down_, gate_biases_, up_biases_,
+      down_biases_;
+  std::optional<nn::Layer> shared_, read_norm_;
   std::optional<nn::Linear> shared_gate_, latent_in_, latent_out_;
   RoutingLog log_;
 };

@@ -26,7 +26,8 @@ const WithImages* find_with_images(const json& config) {
       {"qwen3_5_moe", nullptr},
       {"kimi_k2", "deepseek_v3"},  // the same network; its own code has the name
       {"mistral3", nullptr},
-      {"gemma3", nullptr}};
+      {"gemma3", nullptr},
+      {"gemma4", nullptr}};
   const json type = config.is_object() ? config.value("model_type", json()) : json();
   const auto* found = std::ranges::find_if(kAll, [&](const auto& one) { return type == one.model_type; });
   return found == std::end(kAll) ? nullptr : found;

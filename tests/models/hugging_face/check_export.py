@@ -43,6 +43,10 @@ ZOO = {
     "gemma2": SIZES | dict(sliding_window=3, layer_types="sliding_attention,full_attention", attn_logit_softcapping=0),
     "gemma3": SIZES | dict(sliding_window=3, layer_types="sliding_attention,full_attention", rope_theta=100,
                            rope_local_base_freq=50, rope_scaling="linear", rope_factor=4),
+    "gemma4": SIZES | dict(num_hidden_layers=4, layer_types="sliding_attention,full_attention,sliding_attention,full_attention", sliding_window=3,
+                           global_head_dim=8, num_global_key_value_heads=1, attention_k_eq_v="true", num_kv_shared_layers=2, use_double_wide_mlp="true",
+                           hidden_size_per_layer_input=6, num_experts=4, moe_intermediate_size=8),
+    "gemma4 plain": SIZES | dict(hidden_size_per_layer_input=0, rope_scaling="none"),
     "granite": SIZES | dict(embedding_multiplier=3, residual_multiplier=0.5, attention_multiplier=0.3, logits_scaling=2),
     "starcoder2": SIZES | dict(sliding_window=3), "stablelm": SIZES | dict(hidden_size=32, use_parallel_residual="true"),
     "cohere": SIZES | dict(use_qk_norm="true", logit_scale=0.5),
@@ -63,7 +67,7 @@ ZOO = {
     "gpt2": dict(vocab_size=61, n_positions=64, n_embd=16, n_layer=2, n_head=2),
 }
 # Weights rounded to bf16 change the logits by so much; the gated delta rule amplifies more than attention does.
-LOSSY = {"qwen3_next": 0.3, "qwen3_5": 0.3, "qwen3_5_moe": 0.3, "granitemoehybrid_dense": 0.2}
+LOSSY = {"qwen3_next": 0.3, "gemma4": 0.3, "qwen3_5": 0.3, "qwen3_5_moe": 0.3, "granitemoehybrid_dense": 0.2}
 
 
 def run(tools, *words):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config, Gemma2Config,
-                          Gemma3TextConfig, Glm4Config, GPT2Config, GraniteConfig, Lfm2Config, LlamaConfig, Ministral3Config, MinistralConfig,
+                          Gemma3TextConfig, Gemma4TextConfig, Glm4Config, GPT2Config, GraniteConfig, Lfm2Config, LlamaConfig, Ministral3Config, MinistralConfig,
                           Olmo2Config, Olmo3Config, OlmoConfig, Phi3Config, Qwen2_5_VLConfig, Qwen2Config, Qwen3Config, Qwen3VLConfig, SeedOssConfig,
                           StableLmConfig, Starcoder2Config, DeepseekV2Config, DeepseekV3Config, Glm4MoeConfig, GptOssConfig, MiniMaxM2Config, MixtralConfig, OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig, Qwen3NextConfig,
                           BambaConfig, FalconH1Config, GraniteMoeHybridConfig, Mamba2Config, NemotronHConfig, Qwen3_5MoeTextConfig, Qwen3_5TextConfig)
@@ -59,6 +59,7 @@ NO_PADDING = dict(DECODER, pad_token_id=None)
 WIDE = dict(NO_PADDING, num_attention_heads=2, num_key_value_heads=1)  # heads of 8 for classes without head_dim
 WINDOWS = dict(NO_PADDING, sliding_window=5, layer_types=["sliding_attention", "full_attention"])
 ROPE = {"rope_theta": 100.0, "rope_type": "default"}
+SLIDING = "sliding_attention"
 
 
 def by_layer(full, local_theta):
@@ -96,6 +97,13 @@ FAMILIES = {
                            final_logit_softcapping=2.0, rope_parameters=ROPE),
     "gemma3": Gemma3TextConfig(**WINDOWS, head_dim=8, query_pre_attn_scalar=12, final_logit_softcapping=3.0,
                                rope_parameters=by_layer(scaled("linear", factor=8.0), 10.0)),
+    "gemma4": Gemma4TextConfig(tie_word_embeddings=False, **dict(WINDOWS, num_hidden_layers=5, layer_types=[SLIDING, SLIDING, "full_attention", SLIDING, "full_attention"]),
+                               head_dim=4, global_head_dim=8, hidden_size_per_layer_input=6, vocab_size_per_layer_input=61, num_kv_shared_layers=2,
+                               use_double_wide_mlp=True, final_logit_softcapping=3.0, rope_parameters=by_layer(
+                                   scaled("proportional", partial_rotary_factor=0.5), 10.0)),
+    "gemma4_experts": Gemma4TextConfig(**WINDOWS, tie_word_embeddings=False, head_dim=8, global_head_dim=16, num_global_key_value_heads=1, attention_k_eq_v=True,
+                                       hidden_size_per_layer_input=0, enable_moe_block=True, num_experts=4, top_k_experts=2, moe_intermediate_size=8,
+                                       rope_parameters=by_layer(scaled("proportional", partial_rotary_factor=0.25), 10.0)),
     "granite": GraniteConfig(**NO_PADDING, embedding_multiplier=3.0, residual_multiplier=0.5, attention_multiplier=0.3,
                              logits_scaling=2.0, rope_parameters=ROPE),
     "starcoder2": Starcoder2Config(**NO_PADDING, tie_word_embeddings=False, sliding_window=5, rope_parameters=ROPE),
@@ -208,14 +216,16 @@ def make_family(name, config):
     torch.manual_seed(sum(map(ord, name)))
     loader = AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
     model = loader.from_config(config).eval()
-    from_one = "gemma" in name or name in ("qwen3_next", "qwen3_5", "qwen3_5_moe")
+    from_one = name in ("gemma2", "gemma3", "qwen3_next", "qwen3_5", "qwen3_5_moe")
     with torch.no_grad():
         for key, weight in model.named_parameters():
-            is_near_one = "norm" in key and key.endswith(".weight") and not from_one
+            is_near_one = "norm" in key and key.endswith(".weight") and not from_one or key.endswith("scale")
             weight.copy_(torch.randn_like(weight) * 0.3 + (1 if is_near_one else 0))
         for key, buffer in model.named_buffers():
             if key.endswith("e_score_correction_bias"):
                 buffer.copy_(torch.randn_like(buffer) * 0.3)
+            if key.endswith("layer_scalar"):
+                buffer.copy_(torch.randn_like(buffer) * 0.3 + 1)
     folder = HERE / name
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder)
@@ -243,7 +253,7 @@ def texts(step):
 
 
 # Gated delta models diverge: at 1e-2, transformers' own losses in f32 and f64 part by 0.4% in ten steps, and at 1e-3 by 5e-6.
-LEARNING_RATES = {"qwen3_next": 1e-3, "qwen3_5": 1e-4, "qwen3_5_moe": 1e-4} | dict.fromkeys(["bamba", "granitemoehybrid", "granitemoehybrid_dense", "falcon_h1", "falcon_h1_normed", "mamba2", "nemotron_h",
+LEARNING_RATES = {"qwen3_next": 1e-3, "qwen3_5": 1e-4, "qwen3_5_moe": 1e-4, "gemma4": 1e-4} | dict.fromkeys(["bamba", "granitemoehybrid", "granitemoehybrid_dense", "falcon_h1", "falcon_h1_normed", "mamba2", "nemotron_h",
                                                        "nemotron_h_latent"], 1e-3)
 
 
