@@ -7,7 +7,7 @@ namespace genesis::serving {
 text::Adapter read_adapter(const Model& model, const std::string& name, const std::filesystem::path& path) {
   const std::filesystem::path folder = std::filesystem::is_regular_file(path) ? path.parent_path() : path;
   Model adapted(model);
-  adapted.metadata.erase("adapter_weights");  // those that an adapter merged before has changed
+  adapted.metadata.erase("adapter_weights");  // an adapter that was merged before may have left it
   models::hugging_face::load_adapter(adapted, folder.empty() ? "." : folder);
   if (adapted.metadata.contains("adapter_weights"))
     fail(
