@@ -21,6 +21,7 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kMaxColumns = 100;  // a row with more columns is not metrics
+constexpr int64_t kMaxLoads = 480;   // rows whose loads of experts are kept
 
 constexpr size_t kMarkBytes = 256;
 constexpr size_t kLongestLine = 64 << 20;
@@ -162,6 +163,21 @@ void MetricsTail::add_loads(const Json& row) {
   if (!has_loads && loads_.empty()) return;
   loads_.resize(rows_);
   loads_.push_back(has_loads ? *loads : Json());
+  if (has_loads && ++kept_loads_ > kMaxLoads) thin_loads();
+}
+
+// A long run keeps the loads of every second row that has some.
+void MetricsTail::thin_loads() {
+  kept_loads_ = 0;
+  bool stays = false;
+  for (Json& one : loads_) {
+    if (one.is_null()) continue;
+    stays = !stays;
+    if (stays)
+      ++kept_loads_;
+    else
+      one = nullptr;
+  }
 }
 
 Json MetricsTail::row(size_t i) const {

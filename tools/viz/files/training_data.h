@@ -38,6 +38,7 @@ class MetricsTail {
   void drop_rows_from(double step);
   Column& column(const std::string& name);
   void add_loads(const Json& row);
+  void thin_loads();
   void start_over();
 
   std::filesystem::path file_;
@@ -46,7 +47,8 @@ class MetricsTail {
   size_t rows_ = 0, skipped_ = 0, generation_ = 0;
   std::vector<Column> columns_;
   std::map<std::string, size_t> places_;  // column index by name
-  std::vector<Json> loads_;               // loads of experts by row; null: the row has none; empty: no row has one
+  int64_t kept_loads_ = 0;                // since the last thinning, at least as many as there are
+  std::vector<Json> loads_;  // loads of experts by row; null: the row has none; empty: no row has one
 };
 
 // Returns the metrics files of `path`: the file itself, or those of a folder and of the folders in it. Throws Error
