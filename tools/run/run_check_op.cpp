@@ -52,6 +52,8 @@ OpInput parse_input(const std::string& text) {
   const Range<double> any{};
   input.low = number_or_fail<double>("--input: LOW", text.substr(end + 2, colon - end - 2), any);
   input.high = number_or_fail<double>("--input: HIGH", text.substr(colon + 1), any);
+  if (!(input.low <= input.high))
+    fail_usage("--input {}: LOW is {} and HIGH is {}, expected LOW <= HIGH", text, input.low, input.high);
   return input;
 }
 
