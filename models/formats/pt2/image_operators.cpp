@@ -97,15 +97,15 @@ Value channels_shuffled(Call& call) {
 // --- windows of pictures as columns (torch.nn.Unfold and Fold)
 
 struct Columns {
-  static constexpr int64_t kMost = int64_t{1} << 20, kMostPlaces = int64_t{1} << 26,
-                           kLongest = int64_t{1} << 40;  // so that no product of two of them overflows
+  static constexpr int64_t kMaxNumber = int64_t{1} << 20, kMaxPlaces = int64_t{1} << 26,
+                           kMaxAxis = int64_t{1} << 40;  // so that no product of two of them overflows
   std::vector<int64_t> kernel, dilation, padding, stride;
 
   explicit Columns(Call& call)
-      : kernel(pair_of(call, "kernel_size", 1, kMost)),
-        dilation(pair_of(call, "dilation", 1, kMost)),
-        padding(pair_of(call, "padding", 0, kMost)),
-        stride(pair_of(call, "stride", 1, kMost)) {}
+      : kernel(pair_of(call, "kernel_size", 1, kMaxNumber)),
+        dilation(pair_of(call, "dilation", 1, kMaxNumber)),
+        padding(pair_of(call, "padding", 0, kMaxNumber)),
+        stride(pair_of(call, "stride", 1, kMaxNumber)) {}
   static std::vector<int64_t> pair_of(Call& call, const char* name, int64_t least, int64_t most) {
     std::vector<int64_t> pair = call.integers(name);
     if (pair.size() == 1) pair.push_back(pair[0]);
@@ -116,8 +116,8 @@ struct Columns {
     return pair;
   }
   int64_t windows(size_t axis, int64_t size) const {
-    if (size > kLongest)
-      fail("an axis of {} elements is not cut into windows: expected at most {}", size, kLongest);
+    if (size > kMaxAxis)
+      fail("an axis of {} elements is not cut into windows: expected at most {}", size, kMaxAxis);
     const int64_t room = size + 2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1;
     if (room < 0) fail("its windows do not fit an axis of {}", size);
     return room / stride[axis] + 1;
@@ -125,9 +125,9 @@ struct Columns {
   // The places of all taps of all windows along an axis of the padded picture, taps first.
   Value places(Call& call, size_t axis, int64_t size) const {
     const int64_t count = windows(axis, size);
-    if (count > kMostPlaces / kernel[axis])
+    if (count > kMaxPlaces / kernel[axis])
       fail("it has {} windows of {} elements along an axis: expected at most {} elements in all", count,
-           kernel[axis], kMostPlaces);
+           kernel[axis], kMaxPlaces);
     std::vector<int64_t> places;
     for (int64_t tap = 0; tap < kernel[axis]; ++tap)
       for (int64_t window = 0; window < count; ++window)
@@ -153,7 +153,7 @@ Value picture_of_columns(Call& call) {
   const Value x = call.tensor("self");
   if (x.rank() != 3) fail("columns without a batch are not read");
   const Columns c(call);
-  const std::vector<int64_t> size = Columns::pair_of(call, "output_size", 1, Columns::kMostPlaces);
+  const std::vector<int64_t> size = Columns::pair_of(call, "output_size", 1, Columns::kMaxPlaces);
   const Value at_rows = c.places(call, 0, size[0]), at_columns = c.places(call, 1, size[1]);
   const int64_t rows = c.windows(0, size[0]), columns = c.windows(1, size[1]),
                 taps = c.kernel[0] * c.kernel[1];

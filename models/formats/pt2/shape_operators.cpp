@@ -36,10 +36,10 @@ Value windows_of(Call& call) {
   const int64_t length = x.dim(axis).value(), size = call.integer("size"), step = call.integer("step");
   if (size < 0 || size > length || step < 1)
     fail("windows of {} elements, {} apart, of {}", size, step, length);
-  constexpr int64_t kMostPlaces = int64_t{1} << 26;
+  constexpr int64_t kMaxPlaces = int64_t{1} << 26;
   const int64_t windows = (length - size) / step + 1;
-  if (windows > kMostPlaces / std::max<int64_t>(size, 1))
-    fail("it has {} windows of {} elements: expected at most {} elements in all", windows, size, kMostPlaces);
+  if (windows > kMaxPlaces / std::max<int64_t>(size, 1))
+    fail("it has {} windows of {} elements: expected at most {} elements in all", windows, size, kMaxPlaces);
   std::vector<int64_t> places;
   for (int64_t window = 0; window < windows; ++window)
     for (int64_t i = 0; i < size; ++i) places.push_back(window * step + i);
