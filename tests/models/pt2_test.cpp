@@ -11,6 +11,8 @@
 
 #include "executor/session.h"
 #include "models/formats/pt2/import.h"
+#include "models/formats/pt2/operators.h"
+#include "models/formats/pt2/sharing.h"
 #include "models/formats/pt2/size_expression.h"
 #include "passes/training/add_loss.h"
 #include "passes/training/train_step.h"
@@ -279,6 +281,221 @@ TEST_F(Pt2File, TypesThatTheFileContradictsAreRefused) {
                program["graph_module"]["graph"]["tensor_values"]["gelu"]["sizes"][1]["as_int"] = 15;
              }),
              {"'gelu' is f32[x_dim0,16] here"});
+}
+
+// --- calls put before the others
+
+json tensor_arg(const std::string& name) { return {{"as_tensor", {{"name", name}}}}; }
+json ints_arg(const std::vector<int64_t>& numbers) { return {{"as_ints", numbers}}; }
+json int_arg(int64_t number) { return {{"as_int", number}}; }
+
+// "torch.ops.aten.<name>" with arguments and one result of a dtype, whose sizes are -1 for that of the batch.
+struct ExtraCall {
+  std::string name;
+  std::vector<std::pair<std::string, json>> arguments;
+  std::string result;
+  std::vector<int64_t> sizes;
+  int64_t dtype = 7;
+};
+
+// Puts calls before those of the program, which has the input x: f32[x_dim0, 8].
+void put_first(json& program, const std::vector<ExtraCall>& calls) {
+  json& graph = program["graph_module"]["graph"];
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const ExtraCall& call = calls[i];
+    json meta = graph["tensor_values"]["x"], inputs = json::array();
+    const json batch = meta["sizes"][0];
+    meta["dtype"] = call.dtype, meta["sizes"] = meta["strides"] = json::array();
+    int64_t stride = 1;
+    for (size_t axis = call.sizes.size(); axis-- > 0;) {
+      const int64_t size = call.sizes[axis];
+      meta["sizes"].insert(meta["sizes"].begin(), size < 0 ? batch : int_arg(size));
+      meta["strides"].insert(meta["strides"].begin(), int_arg(stride));
+      stride *= std::max<int64_t>(size, 1);
+    }
+    graph["tensor_values"][call.result] = meta;
+    for (const auto& [name, value] : call.arguments)
+      inputs.push_back({{"name", name}, {"arg", value}, {"kind", 1}});
+    graph["nodes"].insert(graph["nodes"].begin() + static_cast<int64_t>(i),
+                          json{{"target", "torch.ops.aten." + call.name},
+                               {"inputs", inputs},
+                               {"outputs", json::array({tensor_arg(call.result)})},
+                               {"metadata", json::object()},
+                               {"name", call.result}});
+  }
+}
+
+// The calls that read x read the tensor `name`.
+void read_instead_of_x(json& program, const std::string& name) {
+  for (const size_t i : {1, 3, 7}) node_of(program, i)["inputs"][0]["arg"] = tensor_arg(name);
+}
+
+const ExtraCall kOwn = {"mul.Tensor", {{"self", tensor_arg("x")}, {"other", int_arg(1)}}, "b", {-1, 8}};
+ExtraCall add_one(const std::string& to, const std::string& result, const std::vector<int64_t>& sizes) {
+  return {"add_.Tensor", {{"self", tensor_arg(to)}, {"other", int_arg(1)}}, result, sizes};
+}
+
+TEST_F(Pt2File, WritesThroughViewsAreSeen) {
+  const ExtraCall views[] = {
+      {"reshape_as.default", {{"self", tensor_arg("b")}, {"other", tensor_arg("x")}}, "v", {-1, 8}},
+      {"_unsafe_view.default", {{"self", tensor_arg("b")}, {"size", ints_arg({-1, 2, 4})}}, "v", {-1, 2, 4}},
+      {"unfold.default",
+       {{"self", tensor_arg("b")}, {"dimension", int_arg(1)}, {"size", int_arg(4)}, {"step", int_arg(4)}},
+       "v",
+       {-1, 2, 4}}};
+  NamedTensors batch = tensors_with(read_safetensors(programs() / "mlp.safetensors"), "0.in.");
+  const Tensor x = batch.at("x");
+  std::vector<float> values(x.as<float>().begin(), x.as<float>().end());
+  for (float& value : values) value += 1;
+  const NamedTensors more = {{"x", Tensor::copy_of(x.type(), values.data())}};
+  Session plain(std::shared_ptr<const Model>(import_model(programs() / "mlp.pt2")), {.device = "cpu"});
+  const Tensor expected = plain.run("forward", more).at("y");
+  for (const ExtraCall& view : views) {
+    const std::string said = refusal([&](json& program) {
+      read_instead_of_x(program, "b");
+      put_first(program, {kOwn, view, add_one("v", "w", view.sizes)});
+    });
+    ASSERT_EQ(said, "") << view.name;
+    Session session(std::shared_ptr<const Model>(import_model(path_)), {.device = "cpu"});
+    expect_close(session.run("forward", batch).at("y"), expected, view.name);
+  }
+}
+
+TEST_F(Pt2File, WritesThatHaveNoOneValueAreRefused) {
+  expect_has(refusal([&](json& program) {
+               put_first(program, {kOwn,
+                                   {"unfold.default",
+                                    {{"self", tensor_arg("b")},
+                                     {"dimension", int_arg(1)},
+                                     {"size", int_arg(4)},
+                                     {"step", int_arg(2)}},
+                                    "v",
+                                    {-1, 3, 4}},
+                                   add_one("v", "w", {-1, 3, 4})});
+             }),
+             {"writes into 'v'", "unfold", "'b' several times"});
+}
+
+TEST_F(Pt2File, ChangesOfShapeInPlaceAreRefusedForViews) {
+  const ExtraCall view = {"slice.Tensor", {{"self", tensor_arg("b")}, {"end", int_arg(1)}}, "c", {1, 8}},
+                  turned = {"t_.default", {{"self", tensor_arg("b")}}, "t", {8, -1}},
+                  back = {"t_.default", {{"self", tensor_arg("t")}}, "u", {-1, 8}};
+  EXPECT_EQ(refusal([&](json& program) {
+              read_instead_of_x(program, "u");
+              put_first(program, {kOwn, turned, back});
+            }),
+            "");
+  expect_has(refusal([&](json& program) {
+               put_first(program, {kOwn, view, turned, add_one("c", "w", {1, 8})});
+             }),
+             {"changes the shape of 'b' in place"});
+}
+
+TEST_F(Pt2File, WritesKeepTheDtypeOfTheWritten) {
+  EXPECT_EQ(
+      refusal([&](json& program) {
+        put_first(
+            program,
+            {{"to.dtype", {{"self", tensor_arg("x")}, {"dtype", {{"as_scalar_type", 6}}}}, "h", {-1, 8}, 6},
+             {"add_.Tensor", {{"self", tensor_arg("h")}, {"other", tensor_arg("x")}}, "s", {-1, 8}, 6},
+             {"mul.Tensor", {{"self", tensor_arg("s")}, {"other", int_arg(1)}}, "r", {-1, 8}, 6},
+             {"neg.default", {{"self", tensor_arg("r")}}, "n", {-1, 8}, 6}});
+      }),
+      "");
+}
+
+// x as the tensor "p" of these sizes.
+ExtraCall reshaped(const std::vector<int64_t>& sizes) {
+  return {"view.default", {{"self", tensor_arg("x")}, {"size", ints_arg(sizes)}}, "p", sizes};
+}
+
+TEST_F(Pt2File, WindowsThatMakeNoSenseAreNamed) {
+  const auto windows = [&](const std::string& name, int64_t number) {
+    return refusal([&](json& program) {
+      ExtraCall call = {"im2col.default", {{"self", tensor_arg("p")}}, "q", {}};
+      for (const char* one : {"kernel_size", "dilation", "padding", "stride"})
+        call.arguments.emplace_back(one, ints_arg(std::vector<int64_t>(2, one == name ? number : 1)));
+      put_first(program, {reshaped({-1, 2, 2, 2}), call});
+    });
+  };
+  EXPECT_EQ(windows("", 0), "");
+  expect_has(windows("kernel_size", 0), {"'kernel_size' has the number 0", "1 to 1048576"});
+  expect_has(windows("padding", int64_t{1} << 40), {"'padding' has the number", "0 to 1048576"});
+  expect_has(windows("dilation", -1), {"'dilation' has the number -1"});
+  const auto folded = [&](int64_t kernel) {
+    return refusal([&](json& program) {
+      ExtraCall call = {
+          "col2im.default", {{"self", tensor_arg("p")}, {"output_size", ints_arg({5, 4})}}, "q", {}};
+      for (const char* one : {"dilation", "stride"}) call.arguments.emplace_back(one, ints_arg({1, 1}));
+      call.arguments.emplace_back("padding", ints_arg({0, 0}));
+      call.arguments.emplace_back("kernel_size", ints_arg({kernel, kernel}));
+      put_first(program, {reshaped({-1, 2, 4}), call});
+    });
+  };
+  expect_has(folded(0), {"'kernel_size' has the number 0"});
+  expect_has(folded(3), {"2 values a column are not made of windows of 9"});
+}
+
+TEST_F(Pt2File, BlocksOfPixelsThatMakeNoSenseAreNamed) {
+  const auto shuffled = [&](int64_t factor) {
+    return refusal([&](json& program) {
+      put_first(program, {reshaped({-1, 4, 2, 1}),
+                          {"pixel_shuffle.default",
+                           {{"self", tensor_arg("p")}, {"upscale_factor", int_arg(factor)}},
+                           "q",
+                           {-1, 1, 4, 2}}});
+    });
+  };
+  EXPECT_EQ(shuffled(2), "");
+  expect_has(shuffled(0), {"upscale_factor is 0", "1 to 65536"});
+  expect_has(shuffled(3), {"4 channels are not made of blocks of 9"});
+}
+
+TEST_F(Pt2File, EmptyPartsChangeNothing) {
+  const ExtraCall empty = {"slice.Tensor", {{"self", tensor_arg("x")}, {"end", int_arg(0)}}, "e", {0, 8}};
+  EXPECT_EQ(refusal([&](json& program) {
+              read_instead_of_x(program, "q");
+              put_first(program,
+                        {empty,
+                         {"slice.Tensor",
+                          {{"self", tensor_arg("x")}, {"dim", int_arg(1)}, {"end", int_arg(0)}},
+                          "f",
+                          {-1, 0}},
+                         {"slice_scatter.default",
+                          {{"self", tensor_arg("x")},
+                           {"src", tensor_arg("f")},
+                           {"dim", int_arg(1)},
+                           {"start", int_arg(3)},
+                           {"end", int_arg(1)}},
+                          "b",
+                          {-1, 8}},
+                         {"gt.Scalar", {{"self", tensor_arg("x")}, {"other", int_arg(9)}}, "m", {-1, 8}, 12},
+                         {"masked_scatter.default",
+                          {{"self", tensor_arg("b")}, {"mask", tensor_arg("m")}, {"source", tensor_arg("e")}},
+                          "q",
+                          {-1, 8}}});
+            }),
+            "");
+}
+
+TEST_F(Pt2File, CellsNeedTheirStates) {
+  expect_has(refusal([&](json& program) {
+               const json states = {{"as_tensors", json::array({{{"name", "x"}}})}};
+               put_first(program, {{"lstm_cell.default",
+                                    {{"input", tensor_arg("x")},
+                                     {"hx", states},
+                                     {"w_ih", tensor_arg("p_first_weight")},
+                                     {"w_hh", tensor_arg("p_first_weight")}},
+                                    "q",
+                                    {-1, 8}}});
+             }),
+             {"lstm_cell has 2 states, got 1"});
+}
+
+TEST(Pt2, ItIsKnownOfEachOperatorOfShapesWhoseMemoryItsResultsHave) {
+  for (const models::pt2::Operator& one : models::pt2::shape_operators())
+    EXPECT_NE(models::pt2::makes_views(one.name), models::pt2::makes_copies(one.name))
+        << one.name << ": put it in one of the tables of sharing.cpp";
 }
 
 TEST_F(Pt2File, OtherVersionsAreNamed) {

@@ -73,6 +73,7 @@ Results pooled_with_places(Call& call) {
 Value channels_from_pixels(Call& call) {
   const Value x = call.tensor("self");
   const int64_t factor = call.integer("downscale_factor");
+  if (factor < 1 || factor > 65536) fail("its downscale_factor is {}: expected 1 to 65536", factor);
   const auto height = x.dim(2).divide_exact(factor), width = x.dim(3).divide_exact(factor);
   if (!height || !width) fail("{} is not made of blocks of {}", x.type().to_string(), factor);
   const Value blocks = reshape(x, {x.dim(0), x.dim(1), *height, factor, *width, factor});
@@ -85,7 +86,7 @@ Value channels_shuffled(Call& call) {
   const Value x = call.tensor("self");
   const int64_t groups = call.integer("groups");
   const auto each = x.dim(1).divide_exact(groups);
-  if (!each) fail("{} channels are not made of {} groups", x.dim(1).to_string(), groups);
+  if (groups < 1 || !each) fail("{} channels are not made of {} groups", x.dim(1).to_string(), groups);
   Shape apart = x.shape();
   apart[1] = groups;
   std::vector<Dim> sizes(apart.begin(), apart.end());
@@ -96,29 +97,40 @@ Value channels_shuffled(Call& call) {
 // --- windows of pictures as columns (torch.nn.Unfold and Fold)
 
 struct Columns {
+  static constexpr int64_t kMaxNumber = int64_t{1} << 20, kMaxPlaces = int64_t{1} << 26,
+                           kMaxAxis = int64_t{1} << 40;  // so that no product of two of them overflows
   std::vector<int64_t> kernel, dilation, padding, stride;
 
   explicit Columns(Call& call)
-      : kernel(pair_of(call, "kernel_size")),
-        dilation(pair_of(call, "dilation")),
-        padding(pair_of(call, "padding")),
-        stride(pair_of(call, "stride")) {}
-  static std::vector<int64_t> pair_of(Call& call, const char* name) {
+      : kernel(pair_of(call, "kernel_size", 1, kMaxNumber)),
+        dilation(pair_of(call, "dilation", 1, kMaxNumber)),
+        padding(pair_of(call, "padding", 0, kMaxNumber)),
+        stride(pair_of(call, "stride", 1, kMaxNumber)) {}
+  static std::vector<int64_t> pair_of(Call& call, const char* name, int64_t least, int64_t most) {
     std::vector<int64_t> pair = call.integers(name);
     if (pair.size() == 1) pair.push_back(pair[0]);
     if (pair.size() != 2) fail("its argument '{}' has {} numbers: expected 2", name, pair.size());
+    for (const int64_t number : pair)
+      if (number < least || number > most)
+        fail("its argument '{}' has the number {}: expected {} to {}", name, number, least, most);
     return pair;
   }
   int64_t windows(size_t axis, int64_t size) const {
+    if (size > kMaxAxis)
+      fail("an axis of {} elements is not cut into windows: expected at most {}", size, kMaxAxis);
     const int64_t room = size + 2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1;
-    if (room < 0 || stride[axis] < 1) fail("its windows do not fit an axis of {}", size);
+    if (room < 0) fail("its windows do not fit an axis of {}", size);
     return room / stride[axis] + 1;
   }
   // The places of all taps of all windows along an axis of the padded picture, taps first.
   Value places(Call& call, size_t axis, int64_t size) const {
+    const int64_t count = windows(axis, size);
+    if (count > kMaxPlaces / kernel[axis])
+      fail("it has {} windows of {} elements along an axis: expected at most {} elements in all", count,
+           kernel[axis], kMaxPlaces);
     std::vector<int64_t> places;
     for (int64_t tap = 0; tap < kernel[axis]; ++tap)
-      for (int64_t window = 0; window < windows(axis, size); ++window)
+      for (int64_t window = 0; window < count; ++window)
         places.push_back(window * stride[axis] + tap * dilation[axis]);
     return call.g().constant("places", Tensor::of({static_cast<int64_t>(places.size())}, places));
   }
@@ -141,17 +153,19 @@ Value picture_of_columns(Call& call) {
   const Value x = call.tensor("self");
   if (x.rank() != 3) fail("columns without a batch are not read");
   const Columns c(call);
-  const std::vector<int64_t> size = Columns::pair_of(call, "output_size");
+  const std::vector<int64_t> size = Columns::pair_of(call, "output_size", 1, Columns::kMaxPlaces);
+  const Value at_rows = c.places(call, 0, size[0]), at_columns = c.places(call, 1, size[1]);
   const int64_t rows = c.windows(0, size[0]), columns = c.windows(1, size[1]),
-                channels = x.dim(1).value() / (c.kernel[0] * c.kernel[1]);
+                taps = c.kernel[0] * c.kernel[1];
+  const auto whole = x.dim(1).divide_exact(taps);
+  if (!whole) fail("{} values a column are not made of windows of {} elements", x.dim(1).to_string(), taps);
+  const Dim channels = *whole;
   Value y = reshape(x, {x.dim(0), channels, c.kernel[0], c.kernel[1], rows, columns});
   y = reshape(permute(y, {0, 1, 2, 4, 3, 5}),
               {x.dim(0), channels, c.kernel[0] * rows, c.kernel[1] * columns});
   const int64_t height = size[0] + 2 * c.padding[0], width = size[1] + 2 * c.padding[1];
-  y = index_add(call.g().zeros({x.dim(0), channels, c.kernel[0] * rows, width}, x.dtype()), 3,
-                c.places(call, 1, size[1]), y);
-  y = index_add(call.g().zeros({x.dim(0), channels, height, width}, x.dtype()), 2, c.places(call, 0, size[0]),
-                y);
+  y = index_add(call.g().zeros({x.dim(0), channels, c.kernel[0] * rows, width}, x.dtype()), 3, at_columns, y);
+  y = index_add(call.g().zeros({x.dim(0), channels, height, width}, x.dtype()), 2, at_rows, y);
   return narrow(narrow(y, 2, c.padding[0], size[0]), 3, c.padding[1], size[1]);
 }
 

@@ -14,6 +14,7 @@
 #include "models/formats/pt2/size_expression.h"
 #include "schema/core/error.h"
 #include "schema/file/io/file_ending.h"
+#include "schema/ops/elementwise/cast.h"
 
 namespace genesis::models::pt2 {
 namespace {
@@ -167,11 +168,12 @@ class Importer {
           Call call(g, node, environment_);
           const std::string plain = find_operator(target) ? "" : without_in_place(target);
           const Operator* operation = find_operator(plain.empty() ? target : plain);
-          const Results results = operation->translate(call);
+          Results results = operation->translate(call);
           call.check_all_read();
+          if (!plain.empty()) cast_to_written(node, results);
           keep(node, results);
           if (!plain.empty())
-            overwrite(g, node);
+            overwrite(g, node, makes_views(plain));
           else
             sharing_.note_call(node);
           g.graph().pop_scope();
@@ -248,16 +250,32 @@ class Importer {
            name_of(dtype), sizes.dump());
   }
 
+  static std::string written_by(const json& node) {
+    return node.at("inputs").at(0).at("arg").at("as_tensor").at("name").get<std::string>();
+  }
+
+  // A tensor that is written in place keeps its dtype: f16.add_(f32) is an f16.
+  void cast_to_written(const json& node, Results& results) const {
+    auto* values = std::get_if<std::vector<Value>>(&results);
+    if (!values || values->empty()) fail("it writes over '{}' and has no result", written_by(node));
+    (*values)[0] = cast((*values)[0], value_named(written_by(node)).dtype());
+  }
+
   // The first argument of an operation in place now has the result as its value.
-  void overwrite(GraphBuilder& g, const json& node) {
-    const auto written = node.at("inputs").at(0).at("arg").at("as_tensor").at("name").get<std::string>();
+  void overwrite(GraphBuilder& g, const json& node, bool changes_shape) {
+    const std::string written = written_by(node);
     const auto result = node.at("outputs").at(0).at("as_tensor").at("name").get<std::string>();
     // A dropout of an evaluation, for example, writes what is there.
     if (environment_.tensors.at(result).is(environment_.tensors.at(written)))
       return sharing_.add_alias(written, result);
     const std::string owner = sharing_.owner(written);
     if (inputs_.contains(owner)) fail("it writes over the input '{}', which is not read", owner);
-    sharing_.write(g, written, result, static_cast<size_t>(&node - &graph_.at("nodes").at(0)));
+    const auto number = static_cast<size_t>(&node - &graph_.at("nodes").at(0));
+    if (changes_shape) {
+      if (states_.contains(owner)) fail("it changes the shape of the state '{}', which is not read", owner);
+      sharing_.check_is_alone(written, number);
+    }
+    sharing_.write(g, written, result, number);
     if (states_.contains(owner)) written_states_.insert(owner);
   }
 

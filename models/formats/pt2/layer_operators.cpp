@@ -192,10 +192,13 @@ Value weight_of_norm(Call& call) {
 
 Value pixels_from_channels(Call& call) {
   const Value x = call.tensor("self");
-  const int64_t factor = call.integer("upscale_factor"), channels = x.dim(1).value() / (factor * factor);
-  const Value blocks = reshape(x, {x.dim(0), channels, factor, factor, x.dim(2), x.dim(3)});
+  const int64_t factor = call.integer("upscale_factor");
+  if (factor < 1 || factor > 65536) fail("its upscale_factor is {}: expected 1 to 65536", factor);
+  const auto channels = x.dim(1).divide_exact(factor * factor);
+  if (!channels) fail("{} channels are not made of blocks of {}", x.dim(1).to_string(), factor * factor);
+  const Value blocks = reshape(x, {x.dim(0), *channels, factor, factor, x.dim(2), x.dim(3)});
   return reshape(permute(blocks, {0, 1, 4, 2, 5, 3}),
-                 {x.dim(0), channels, x.dim(2) * factor, x.dim(3) * factor});
+                 {x.dim(0), *channels, x.dim(2) * factor, x.dim(3) * factor});
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ Results one_step(Call& call) {
   Value h, c;
   if constexpr (cell == RecurrentCell::kLstm) {
     const std::vector<Value> states = call.tensors("hx");
-    h = states.at(0), c = states.at(1);
+    if (states.size() != 2) fail("an lstm_cell has 2 states, got {}", states.size());
+    h = states[0], c = states[1];
   } else {
     h = call.tensor("hx");
   }

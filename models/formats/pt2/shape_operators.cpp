@@ -36,12 +36,16 @@ Value windows_of(Call& call) {
   const int64_t length = x.dim(axis).value(), size = call.integer("size"), step = call.integer("step");
   if (size < 0 || size > length || step < 1)
     fail("windows of {} elements, {} apart, of {}", size, step, length);
+  constexpr int64_t kMaxPlaces = int64_t{1} << 26;
+  const int64_t windows = (length - size) / step + 1;
+  if (windows > kMaxPlaces / std::max<int64_t>(size, 1))
+    fail("it has {} windows of {} elements: expected at most {} elements in all", windows, size, kMaxPlaces);
   std::vector<int64_t> places;
-  for (int64_t begin = 0; begin + size <= length; begin += step)
-    for (int64_t i = 0; i < size; ++i) places.push_back(begin + i);
-  const auto count = static_cast<int64_t>(places.size());
-  const Value taken = index_select(x, axis, call.g().constant("places", Tensor::of({count}, places)));
-  return movedim(unflatten(taken, axis, {size > 0 ? count / size : 0, size}), axis + 1, -1);
+  for (int64_t window = 0; window < windows; ++window)
+    for (int64_t i = 0; i < size; ++i) places.push_back(window * step + i);
+  const Value taken =
+      index_select(x, axis, call.g().constant("places", Tensor::of({windows * size}, places)));
+  return movedim(unflatten(taken, axis, {windows, size}), axis + 1, -1);
 }
 Value expanded_as(Call& call) { return expand(call.tensor("self"), call.tensor("other").shape()); }
 

@@ -17,22 +17,30 @@ using nlohmann::json;
 using Kinds = std::set<std::string_view>;
 
 // "torch.ops.aten.view.default" is of the kind "view".
-std::string_view kind_of(const json& node) {
-  const auto& whole = node.at("target").get_ref<const std::string&>();
-  const std::string_view target = std::string_view(whole).substr(0, whole.rfind('.'));
+std::string_view kind_in(std::string_view target) {
+  target = target.substr(0, target.rfind('.'));
   return target.substr(target.rfind('.') + 1);
+}
+std::string_view kind_of(const json& node) {
+  return kind_in(node.at("target").get_ref<const std::string&>());
 }
 
 // Operators whose results have the elements of their argument in the same order.
-const Kinds kSameOrder = {"alias",     "contiguous", "detach",  "dropout", "feature_dropout",
-                          "flatten",   "reshape",    "squeeze", "to",      "type_as",
-                          "unflatten", "unsqueeze",  "view"};
+const Kinds kSameOrder = {"alias",   "contiguous", "detach",     "dropout",      "feature_dropout",
+                          "flatten", "reshape",    "reshape_as", "squeeze",      "to",
+                          "type_as", "unflatten",  "unsqueeze",  "_unsafe_view", "view"};
 const Kinds kOtherViews = {
-    "chunk",        "expand",    "expand_as", "movedim",          "narrow",   "numpy_T",  "permute",
-    "select",       "slice",     "split",     "split_with_sizes", "swapaxes", "swapdims", "t",
-    "tensor_split", "transpose", "unbind"};
+    "broadcast_to", "chunk",  "expand", "expand_as",        "movedim",  "narrow",   "numpy_T", "permute",
+    "select",       "slice",  "split",  "split_with_sizes", "swapaxes", "swapdims", "t",       "tensor_split",
+    "transpose",    "unbind", "unfold"};
+// Operators of the first table whose results may have other values than their argument: then they are tensors of their own.
+const Kinds kMayCompute = {"dropout", "feature_dropout", "to", "type_as"};
+// Operators of shapes whose results are tensors of their own.
+const Kinds kCopies = {"cat",  "concat", "constant_pad_nd",   "diff", "flip",
+                       "pad",  "repeat", "repeat_interleave", "roll", "stack",
+                       "tril", "triu"};
 // Operators that copy if the memory of their argument is not in order.
-const Kinds kMayCopy = {"contiguous", "flatten", "reshape"};
+const Kinds kMayCopy = {"contiguous", "flatten", "reshape", "reshape_as"};
 
 // Returns true unless the file says that a tensor's memory is not in row-major order.
 bool is_contiguous(const json& meta) {
@@ -61,6 +69,13 @@ void for_each_tensor(const json& arg, const F& f) {
 }
 
 }  // namespace
+
+bool makes_views(std::string_view target) {
+  const std::string_view kind = kind_in(target);
+  return kOtherViews.contains(kind) || (kSameOrder.contains(kind) && !kMayCompute.contains(kind));
+}
+
+bool makes_copies(std::string_view target) { return kCopies.contains(kind_in(target)); }
 
 std::string Sharing::resolved(const std::string& name) const {
   const auto alias = aliases_.find(name);
@@ -96,8 +111,7 @@ void Sharing::add_view(const std::string& name, const json& node, size_t output)
   const auto source = node.at("inputs").at(0).at("arg").at("as_tensor").at("name").get<std::string>();
   const Value value = environment_.tensors.at(name), of = environment_.tensors.at(source);
   const std::string_view kind = kind_of(node);
-  const bool computes = kind == "dropout" || kind == "feature_dropout" || kind == "to" || kind == "type_as";
-  if (value.dtype() != of.dtype() || (computes && !value.is(of)))
+  if (value.dtype() != of.dtype() || (kMayCompute.contains(kind) && !value.is(of)))
     return;  // the result is a tensor of its own
   const bool may_copy = kMayCopy.contains(kind) && !is_contiguous(graph_.at("tensor_values").at(source));
   view_of_name_[name] = views_.size();
@@ -133,13 +147,37 @@ bool Sharing::is_read_behind(const std::string& name, size_t call) {
 Value Sharing::replayed(GraphBuilder& g, const View& view, const Environment& environment) const {
   Call call(g, *view.node, environment);
   const Results results = find_operator(view.node->at("target").get<std::string>())->translate(call);
-  return std::get<std::vector<Value>>(results).at(view.output);
+  const Value value = std::get<std::vector<Value>>(results).at(view.output);
+  const Shape &shape = value.shape(), &before = environment_.tensors.at(view.name).shape();
+  if (shape != before)
+    fail("after a write, its view '{}' would be {}, and it is {}: call clone() before the write", view.name,
+         shape.to_string(), before.to_string());
+  return value;
+}
+
+// An element of a source that a view shows twice has no one value after a write into the view.
+void Sharing::check_elements_are_apart(GraphBuilder& g, const View& view) const {
+  const std::string_view kind = kind_of(*view.node);
+  bool is_apart = true;
+  if (kind == "unfold") {
+    Call call(g, *view.node, environment_);
+    is_apart = call.integer("step") >= call.integer("size");
+  } else if (kind == "expand" || kind == "expand_as" || kind == "broadcast_to") {
+    is_apart = environment_.tensors.at(view.name).shape().numel() ==
+               environment_.tensors.at(view.source).shape().numel();
+  }
+  if (!is_apart)
+    fail(
+        "it writes into '{}', in which {} shows elements of '{}' several times: call clone() before the "
+        "write",
+        view.name, kind, view.source);
 }
 
 // Returns the source of a view with the view's new value in it: by its places among the elements of the source.
 Value Sharing::source_with(GraphBuilder& g, const View& view) const {
   const Value source = environment_.tensors.at(view.source), value = environment_.tensors.at(view.name);
   if (kSameOrder.contains(kind_of(*view.node))) return reshape(value, source.shape());
+  check_elements_are_apart(g, view);
   Environment places = environment_;
   if (kind_of(*view.node) == "slice" || kind_of(*view.node) == "select") {
     Call call(g, *view.node, places);
@@ -168,6 +206,18 @@ void Sharing::write(GraphBuilder& g, const std::string& written, const std::stri
     done.insert(name);
   }
   renew_other_views(g, name, done, call);
+}
+
+void Sharing::check_is_alone(const std::string& written, size_t call) {
+  const std::string name = resolved(written);
+  bool is_alone = view(name) == nullptr;
+  for (const View& one : views_)
+    if (owner(one.name) == name && is_read_behind(one.name, call)) is_alone = false;
+  if (!is_alone)
+    fail(
+        "it changes the shape of '{}' in place, which shares its memory with other tensors: call clone() "
+        "before",
+        written);
 }
 
 // Computes again the other views of a tensor that has a new value, if a later call reads them.

@@ -7,11 +7,17 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/formats/pt2/call.h"
 
 namespace genesis::models::pt2 {
+
+// Both take a name as in "aten.view.default". The results of an operator that makes views have the memory of its first argument, or may
+// have it; those of one that makes copies have their own. Neither is known of operators that only compute values.
+bool makes_views(std::string_view target);
+bool makes_copies(std::string_view target);
 
 class Sharing {
  public:
@@ -25,6 +31,8 @@ class Sharing {
   // The call with this number wrote the value of `result` over the tensor `written`. Throws Error if it is not known which other tensors
   // see the change.
   void write(GraphBuilder& g, const std::string& written, const std::string& result, size_t call);
+  // Throws Error if the tensor, whose shape the call with this number changes in place, is a view, or has views that a later call reads.
+  void check_is_alone(const std::string& written, size_t call);
   // Returns the tensor whose memory a tensor has.
   std::string owner(const std::string& name) const;
 
@@ -42,6 +50,7 @@ class Sharing {
   bool is_read_behind(const std::string& name, size_t call);
   void add_view(const std::string& name, const nlohmann::json& node, size_t output);
   Value replayed(GraphBuilder& g, const View& view, const Environment& environment) const;
+  void check_elements_are_apart(GraphBuilder& g, const View& view) const;
   Value source_with(GraphBuilder& g, const View& view) const;
   void renew_other_views(GraphBuilder& g, const std::string& owner, const std::set<std::string>& done,
                          size_t call);

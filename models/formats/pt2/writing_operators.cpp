@@ -45,8 +45,11 @@ Value slice_scattered(Call& call) {
   Shape shape = x.shape();
   const SliceBounds bounds = slice_bounds(call, x.dim(axis));
   if (bounds.step != 1) fail("a slice in steps of {} is not written", bounds.step);
-  shape[axis] = bounds.end - bounds.begin;
-  return with_slice(x, fitted(call.tensor("src"), x, shape), axis, bounds.begin);
+  const Value source = call.tensor("src");
+  const Dim length = bounds.end - bounds.begin;
+  if (length.is_constant() && length.value() <= 0) return x;  // the slice is empty
+  shape[axis] = length;
+  return with_slice(x, fitted(source, x, shape), axis, bounds.begin);
 }
 Value select_scattered(Call& call) {
   const Value x = call.tensor("self"), source = call.tensor("src");
@@ -82,6 +85,7 @@ Value filled_at(Call& call) {
 Value masked_values(Call& call) {
   const Value x = call.tensor("self"), mask = expand(call.tensor("mask"), x.shape());
   const Value source = cast(flatten(call.tensor("source")), x.dtype());
+  if (source.dim(0) == Dim(0)) return x;  // then no element is masked
   // Element i of the source goes to the place of the i-th true.
   const Value number = cumsum(cast(flatten(mask), DType::i64), 0) - 1;
   const Value taken = index_select(source, 0, clamp(number, 0, source.dim(0).value() - 1));
