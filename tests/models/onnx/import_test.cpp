@@ -172,6 +172,64 @@ TEST(Onnx, ALargeInputDecidesNothing) {
              {"'s'", "decides the size"});
 }
 
+// --- sizes that depend on data: c is the number of nonzero elements of x, which is f32[4]
+
+std::string integers(const std::string& name, const std::vector<int64_t>& values) {
+  const std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int64_t));
+  return tensor(name, {static_cast<int64_t>(values.size())}, 7, piece(9, bytes));
+}
+std::string counting_model(std::vector<std::string> nodes) {
+  nodes.insert(nodes.begin(), {node("NonZero", {"x"}, {"nz"}), node("Shape", {"nz"}, {"s"}),
+                               node("Slice", {"s", "one", "two"}, {"c"})});
+  return model(nodes, {integers("zero", {0}), integers("one", {1}), integers("two", {2}),
+                       integers("four", {4}), integers("minus", {-1})});
+}
+OnnxFile file_of(const std::string& bytes) { return read_onnx_from(std::as_bytes(std::span(bytes))); }
+
+// Returns y for x = 5 0 7 8, with a count of 3; `variants`: the values of x decide.
+std::vector<double> counted(const std::vector<std::string>& nodes, bool variants) {
+  const std::string bytes = counting_model(nodes);
+  if (variants) {
+    EXPECT_THROW(import_file(file_of(bytes), {}), models::onnx::NeedsValue);
+  } else {
+    EXPECT_EQ(problem_of(bytes), "");
+  }
+  models::onnx::Program program(file_of(bytes), {});
+  return program.run({{"x", Tensor::of(std::vector<float>{5, 0, 7, 8})}})["y"].to_doubles();
+}
+using Numbers = std::vector<double>;
+
+TEST(Onnx, ASliceFromACountNeedsIt) {
+  EXPECT_EQ(counted({node("Sub", {"c", "one"}, {"b"}), node("Slice", {"x", "b", "c", "zero"}, {"y"})}, true),
+            Numbers{7});
+  EXPECT_EQ(counted({node("Slice", {"x", "c", "four", "zero"}, {"y"})}, true), Numbers{8});
+  EXPECT_EQ(counted({node("Slice", {"x", "zero", "c", "zero"}, {"y"})}, false), (Numbers{5, 0, 7}));
+}
+
+TEST(Onnx, TwoSizesThatDependOnDataNeedTheirCounts) {
+  const std::vector<std::string> sums = {node("Transpose", {"nz"}, {"t"}), node("Add", {"nz", "t"}, {"a"})};
+  const auto with = [&](const std::string& last) {
+    std::vector<std::string> nodes = sums;
+    nodes.push_back(last);
+    return nodes;
+  };
+  EXPECT_EQ(counted(with(node("Identity", {"a"}, {"y"})), true), (Numbers{0, 2, 3, 2, 4, 5, 3, 5, 6}));
+  std::vector<std::string> flat = with(node("Reshape", {"a", "minus"}, {"f"}));
+  flat.push_back(node("Gather", {"f", "four"}, {"y"}));
+  EXPECT_EQ(counted(flat, true), Numbers{4});
+}
+
+TEST(Onnx, ACountAloneIsKept) {
+  EXPECT_EQ(counted({node("Add", {"c", "one"}, {"y"})}, false), Numbers{4});
+  EXPECT_EQ(counted({node("Mul", {"c", "two"}, {"y"})}, false), Numbers{6});
+}
+
+TEST(Onnx, ABoundThatDoesNotFitNeedsTheCount) {
+  const std::vector<std::string> nodes = {node("Slice", {"x", "one", "four", "zero"}, {"h"}),
+                                          node("Slice", {"h", "zero", "c", "zero"}, {"y"})};
+  EXPECT_EQ(counted(nodes, true), (Numbers{0, 7, 8}));
+}
+
 TEST(Onnx, NestingAndRecursionHaveLimits) {
   // A function that calls itself.
   const std::string function = piece(25, piece(1, "F") + piece(4, "a") + piece(5, "b") + piece(10, "own") +
