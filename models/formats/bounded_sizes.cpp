@@ -171,7 +171,7 @@ Bindings largest_sizes(const Graph& graph, const Bounds& bounds) {
   return sizes;
 }
 
-// A node that does not work with the bounds may work with the sizes that there are.
+// A node that does not work with the bounds may work with the sizes that there are; sizes that are open are to be given first.
 Graph with_sizes(const Graph& graph, const Bindings& sizes) {
   try {
     Graph bound = passes::bind(graph, sizes);
@@ -179,6 +179,8 @@ Graph with_sizes(const Graph& graph, const Bindings& sizes) {
       if (symbol.starts_with(kPrefix)) fail("the size {} depends on data: expected a bound of it", symbol);
     return bound;
   } catch (const Error& problem) {
+    const auto is_open = [&](const std::string& symbol) { return !sizes.contains(symbol); };
+    if (std::ranges::any_of(passes::symbols_of(graph), is_open)) throw;
     throw NeedsCount(problem.what());
   }
 }
