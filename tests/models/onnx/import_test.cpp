@@ -230,6 +230,34 @@ TEST(Onnx, ABoundThatDoesNotFitNeedsTheCount) {
   EXPECT_EQ(counted(nodes, true), (Numbers{0, 7, 8}));
 }
 
+TEST(Onnx, ANumberThatDependsOnDataNeedsTheCount) {
+  EXPECT_EQ(counted({node("TopK", {"x", "c"}, {"y", "i"})}, true), (Numbers{8, 7, 5}));
+  EXPECT_EQ(counted({node("Concat", {"c", "zero"}, {"p"},
+                          piece(5, piece(1, "axis") + number(3, 0) + number(20, 2))),
+                     node("Pad", {"x", "p"}, {"y"})},
+                    true),
+            (Numbers{0, 0, 0, 5, 0, 7, 8}));
+}
+
+TEST(Onnx, MoreBoxesMayBeAskedForThanThereAre) {
+  const std::string half("\0\0\0\x3f", 4);
+  const auto open_size = [](const std::string& name, const std::string& first, const std::string& second,
+                            const std::string& third) {
+    return piece(1, name) +
+           piece(2, piece(1, number(1, 1) + piece(2, piece(1, first) + piece(1, second) + piece(1, third))));
+  };
+  const std::string one = number(1, 1), four = number(1, 4), open = piece(2, "n");
+  const std::string graph =
+      piece(1, node("NonMaxSuppression", {"boxes", "scores", "most", "iou"}, {"y"})) +
+      piece(5, integers("most", {100})) + piece(5, tensor("iou", {1}, 1, piece(9, half))) +
+      piece(11, open_size("boxes", one, open, four)) + piece(11, open_size("scores", one, one, open)) +
+      piece(12, value_info("y", {}, 7));
+  models::onnx::Program program(file_of(number(1, 9) + piece(7, graph) + piece(8, number(2, 18))), {});
+  const auto y = program.run({{"boxes", Tensor::of({1, 2, 4}, std::vector<float>{0, 0, 1, 1, 2, 2, 3, 3})},
+                              {"scores", Tensor::of({1, 1, 2}, std::vector<float>{0.5, 0.75})}})["y"];
+  EXPECT_EQ(y.to_doubles(), (Numbers{0, 0, 1, 0, 0, 0}));
+}
+
 TEST(Onnx, NestingAndRecursionHaveLimits) {
   // A function that calls itself.
   const std::string function = piece(25, piece(1, "F") + piece(4, "a") + piece(5, "b") + piece(10, "own") +
