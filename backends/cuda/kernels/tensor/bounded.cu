@@ -116,9 +116,9 @@ __global__ void __launch_bounds__(kBlock) take_boxes(Search<T> s) {
   if (thread == 0) best[s.rows] = taken;
 }
 
-__global__ void __launch_bounds__(kBlock) join_classes(const int64_t* best, int64_t all, int64_t classes,
-                                                       int64_t rows, int64_t* to, int64_t end,
-                                                       int64_t* count) {
+__global__ void __launch_bounds__(kBlock)
+    join_classes(const int64_t* best, int64_t all, int64_t classes, int64_t rows, int64_t* to, int64_t end,
+                 int64_t* count) {
   int64_t found = 0;
   for (int64_t i = 0; i < all; ++i) {
     const int64_t* own = best + i * (rows + 1);
