@@ -47,21 +47,28 @@ Bounds bounds_of(const Graph& graph) {
   return bounds;
 }
 
+// Returns how many times a count the size is; 0 if it is no multiple of one.
+int64_t factor_of(const Dim& size) {
+  const std::string symbol = bounded_symbol(size);
+  if (symbol.empty()) return 0;
+  const Dim factor = size.substitute({{symbol, 1}});
+  const bool is_multiple = factor.is_constant() && factor.value() > 0;
+  return is_multiple && size == Dim::symbol(symbol) * factor ? factor.value() : 0;
+}
+
 // Returns how many of `size` are meant: a multiple of one count.
 Value meant_of(const Dim& size, Value count, DType dtype) {
-  const Dim symbol = Dim::symbol(bounded_symbol(size));
-  const int64_t factor = size.substitute({{bounded_symbol(size), 1}}).is_constant()
-                             ? size.substitute({{bounded_symbol(size), 1}}).value()
-                             : 0;
-  if (factor < 1 || !(size == symbol * factor))
+  const int64_t factor = factor_of(size);
+  if (factor == 0)
     throw NeedsCount(
         fmt::format("the size {} is no multiple of a count that depends on data", size.to_string()));
   return cast(factor == 1 ? count : count * factor, dtype);
 }
 
-// Returns true if the rows behind the length stay behind the rows that are meant: both shapes have the same sizes before the first axis of
-// such a size.
+// Returns true if the rows behind the length stay behind the rows that are meant: both shapes have one axis of such a size, and the same
+// sizes before it.
 bool keeps_rows_apart(const Shape& from, const Shape& to) {
+  if (std::ranges::count_if(from, is_bounded) > 1 || std::ranges::count_if(to, is_bounded) > 1) return false;
   for (int axis = 0; axis < std::min(from.rank(), to.rank()); ++axis) {
     if (is_bounded(from[axis]) || is_bounded(to[axis])) return is_bounded(from[axis]) && is_bounded(to[axis]);
     if (!(from[axis] == to[axis])) return false;
@@ -88,7 +95,21 @@ bool works_along_others(const Graph& graph, const Node& node, const Shape& x) {
   return false;
 }
 
+// Rows behind the length would be in the place of those that are meant if a slice began at such a number, or padding had such a size.
+bool has_only_bounded_lengths(const Node& node) {
+  if (is<ops::Slice>(*node.op)) return !has_bounded(from_attributes<ops::Slice>(node.attributes).start);
+  if (is<ops::Reshape, ops::Expand, ops::Full, ops::Arange>(*node.op)) return true;
+  return std::ranges::none_of(node.attributes, [](const auto& attribute) {
+    const auto* shape = std::get_if<Shape>(&attribute.second);
+    return shape && has_bounded(*shape);
+  });
+}
+
 void check(const Graph& graph, const Node& node) {
+  if (!has_only_bounded_lengths(node))
+    throw NeedsCount(
+        fmt::format("the node '{}' ({}) has an attribute that depends on data: expected a known number",
+                    node.authored_name(), node.op->name()));
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const Shape& shape = graph.type(node.inputs[i]).shape;
     if (!has_bounded(shape)) continue;
@@ -100,13 +121,14 @@ void check(const Graph& graph, const Node& node) {
   }
 }
 
+// Replaces the sizes that nodes compute with by the counts. Those that are no multiple of a count stay; check() refuses them where they
+// are needed.
 Graph with_counts(const Graph& old, const Bounds& bounds) {
   passes::Rewriter rewriter(old);
   for (const Node& node : old.nodes()) {
-    check(old, node);
     const Dim size =
         is<ops::DimValue>(*node.op) ? from_attributes<ops::DimValue>(node.attributes).dim[0] : Dim(0);
-    if (!is_bounded(size)) {
+    if (factor_of(size) == 0) {
       rewriter.copy(node);
       continue;
     }
@@ -114,6 +136,53 @@ Graph with_counts(const Graph& old, const Bounds& bounds) {
     rewriter.replace(node, {meant_of(size, count, old.type(node.outputs[0]).dtype)});
   }
   return rewriter.finish();
+}
+
+void add_lengths(Model& model, Graph& graph, const Bounds& bounds) {
+  const std::vector<NamedValue> outputs = graph.outputs();
+  for (const NamedValue& output : outputs) {
+    const Shape& shape = graph.type(output.value).shape;
+    const auto axis = std::ranges::find_if(shape, is_bounded);
+    if (axis == shape.end()) continue;
+    if (std::ranges::count_if(shape, is_bounded) > 1)
+      throw NeedsCount(fmt::format("the output '{}' is {}: expected at most one size that depends on data",
+                                   output.name, graph.type(output.value).to_string()));
+    const Value count{&graph, bounds.at(bounded_symbol(*axis)).count};
+    const auto place = axis - shape.begin();
+    graph.add_output(length_name(output.name), meant_of(*axis, count, DType::i64));
+    model.metadata[length_axis_key(output.name)] = std::to_string(place);
+  }
+}
+
+// Throws Error if the graph has a size of which no bound is known.
+Bindings largest_sizes(const Graph& graph, const Bounds& bounds) {
+  Bindings sizes;
+  for (const std::string& symbol : passes::symbols_of(graph)) {
+    const auto found = bounds.find(symbol);
+    if (found == bounds.end()) continue;
+    const Dim& most = found->second.most;
+    if (!most.is_constant())
+      fail(
+          "at most {} results of NonMaxSuppression, NonZero or Compress: give the open sizes values, such as "
+          "--set batch=1",
+          most.to_string());
+    sizes[symbol] = most.value();
+  }
+  return sizes;
+}
+
+// A node that does not work with the bounds may work with the sizes that there are; sizes that are open are to be given first.
+Graph with_sizes(const Graph& graph, const Bindings& sizes) {
+  try {
+    Graph bound = passes::bind(graph, sizes);
+    for (const std::string& symbol : passes::symbols_of(bound))
+      if (symbol.starts_with(kPrefix)) fail("the size {} depends on data: expected a bound of it", symbol);
+    return bound;
+  } catch (const Error& problem) {
+    const auto is_open = [&](const std::string& symbol) { return !sizes.contains(symbol); };
+    if (std::ranges::any_of(passes::symbols_of(graph), is_open)) throw;
+    throw NeedsCount(problem.what());
+  }
 }
 
 }  // namespace
@@ -135,28 +204,15 @@ Value with_symbol(const BoundedRows& found) {
 }
 
 void settle_bounded_sizes(Model& model, const std::string& entry) {
-  Graph graph = passes::without_dead_nodes(model.entry(entry));
-  const Bounds bounds = bounds_of(graph);
+  Graph& whole = model.entry(entry);
+  const Bounds bounds = bounds_of(whole);
   if (bounds.empty()) return;
-  Bindings sizes;
-  for (const auto& [symbol, bound] : bounds) {
-    if (!bound.most.is_constant())
-      fail(
-          "at most {} results of NonMaxSuppression, NonZero or Compress: give the open sizes values, such as "
-          "--set batch=1",
-          bound.most.to_string());
-    sizes[symbol] = bound.most.value();
-  }
-  const std::vector<NamedValue> outputs = graph.outputs();
-  for (const NamedValue& output : outputs) {
-    const Shape& shape = graph.type(output.value).shape;
-    const auto axis = std::ranges::find_if(shape, is_bounded);
-    if (axis == shape.end()) continue;
-    const Value count{&graph, bounds.at(bounded_symbol(*axis)).count};
-    graph.add_output(length_name(output.name), meant_of(*axis, count, DType::i64));
-    model.metadata[length_axis_key(output.name)] = std::to_string(axis - shape.begin());
-  }
-  model.replace_entry(passes::bind(with_counts(graph, bounds), sizes));
+  // The slices that name the symbols may be dead: a graph that computes with a count alone needs no rows.
+  const Bindings sizes = largest_sizes(passes::without_dead_nodes(whole), bounds);
+  add_lengths(model, whole, bounds);
+  const Graph graph = passes::without_dead_nodes(with_counts(whole, bounds));
+  for (const Node& node : graph.nodes()) check(graph, node);
+  model.replace_entry(with_sizes(graph, sizes));
 }
 
 }  // namespace genesis::models

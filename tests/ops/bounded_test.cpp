@@ -51,7 +51,7 @@ double overlap(const double* a, const double* b) {
 Refs taken_boxes(const ops::Nms& op, const Refs& in) {
   const Ref &boxes = in[0], &scores = in[1];
   const int64_t count = boxes.dim(1), rows = std::min(op.max_boxes, count);
-  Ref result = ref_zeros({scores.dim(0) * scores.dim(1) * rows, 3}), found = ref_zeros({});
+  Ref result = ref_zeros({scores.dim(0) * scores.dim(1) * op.max_boxes, 3}), found = ref_zeros({});
   for (int64_t entry = 0; entry < scores.dim(0); ++entry)
     for (int64_t of_class = 0; of_class < scores.dim(1); ++of_class) {
       std::vector<int64_t> taken;

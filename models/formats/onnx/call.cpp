@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "models/formats/bounded_sizes.h"
 #include "schema/core/error.h"
 #include "schema/graph/model.h"
 #include "schema/ops/create.h"
@@ -129,10 +130,18 @@ KnownSizes Call::known_sizes(size_t place) const {
 std::vector<int64_t> Call::integers(size_t place) const {
   std::vector<int64_t> numbers;
   for (const Dim& size : sizes(place)) {
-    if (!size.is_constant()) fail("its input {} is {}: expected a number", place, size.to_string());
-    numbers.push_back(size.value());
+    numbers.push_back(number_of(place, size));
   }
   return numbers;
+}
+
+int64_t Call::number_of(size_t place, const Dim& size) const {
+  if (size.is_constant()) return size.value();
+  const std::string problem = fmt::format("its input {} is {}: expected a number", place, size.to_string());
+  if (bounded_symbol(size).empty()) fail("{}", problem);
+  std::vector<std::string> inputs;
+  for (const ValueId id : graph().inputs()) inputs.push_back(graph().value(id).name);
+  throw NeedsValue(problem + " that does not depend on data", inputs);
 }
 
 int64_t Call::integer(size_t place) const {

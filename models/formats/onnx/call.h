@@ -63,6 +63,7 @@ class Call {
   std::vector<Dim> sizes(size_t place) const { return known_sizes(place).elements; }
   std::vector<int64_t> integers(size_t place) const;
   int64_t integer(size_t place) const;
+  int64_t number_of(size_t place, const Dim& size) const;  // `size` is an element of the input
   double number(size_t place) const;
   std::optional<KnownSizes> try_sizes(size_t place) const;
 

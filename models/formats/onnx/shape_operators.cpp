@@ -328,10 +328,11 @@ Value counted(Call& call) {
   const int64_t step = call.integer(2);
   if (step == 0) fail("a range in steps of 0");
   const Dim distance = limit - start;
-  if (!start.is_constant()) fail("a range from {}: expected a number", start.to_string());
-  if (step == 1 && !distance.is_constant()) return arange(call.graph(), distance, start.value(), 1, dtype);
-  const int64_t all = distance.value(), length = step > 0 ? (all + step - 1) / step : (all + step + 1) / step;
-  return arange(call.graph(), std::max<int64_t>(length, 0), start.value(), step, dtype);
+  const int64_t first = call.number_of(0, start);
+  if (step == 1 && !distance.is_constant()) return arange(call.graph(), distance, first, 1, dtype);
+  const int64_t all = call.number_of(1, distance),
+                length = step > 0 ? (all + step - 1) / step : (all + step + 1) / step;
+  return arange(call.graph(), std::max<int64_t>(length, 0), first, step, dtype);
 }
 Value identity_like(Call& call) {
   const Value x = call.tensor(0);

@@ -1,7 +1,5 @@
 #include "schema/ops/tensor/bounded.h"
 
-#include <algorithm>
-
 #include "schema/ops/elementwise/cast.h"
 
 namespace genesis {
@@ -23,9 +21,7 @@ std::vector<TensorType> Nms::infer(Types in) const {
     fail("nms: boxes {} and scores {} do not fit: expected [batch, boxes, 4] and [batch, classes, boxes]",
          boxes.to_string(), scores.to_string());
   if (max_boxes < 0) fail("nms: max_boxes is {}: expected 0 or more", max_boxes);
-  const Dim count = boxes.shape[1];
-  const Dim rows = count.is_constant() ? Dim(std::min(max_boxes, count.value())) : Dim(max_boxes);
-  return {{DType::i64, {scores.shape[0] * scores.shape[1] * rows, Dim(3)}}, {DType::i64, {}}};
+  return {{DType::i64, {scores.shape[0] * scores.shape[1] * Dim(max_boxes), Dim(3)}}, {DType::i64, {}}};
 }
 
 }  // namespace ops

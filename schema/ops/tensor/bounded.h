@@ -22,15 +22,15 @@ struct Nonzero : NoAttributes {
 // Non-maximum suppression, as ONNX has it. boxes [batch, boxes, 4] and scores [batch, classes, boxes], both f32 or f64. For each batch entry
 // and class, takes the best box whose score is above `score_threshold` until `max_boxes` are taken or none is left, and leaves out all
 // whose intersection over union with a taken one is above `iou_threshold`. The first of equal scores is better. A box is [y1, x1, y2, x2]
-// with any two opposite corners, or [x, y, width, height] with its center if `center`. Outputs: i64 [batch * classes * rows, 3] with rows =
-// min(max_boxes, boxes): the entry, the class and the box of those that are taken, and then rows of 0; the number of these, i64[].
+// with any two opposite corners, or [x, y, width, height] with its center if `center`. Outputs: i64 [batch * classes * max_boxes, 3]: the
+// entry, the class and the box of those that are taken, and then rows of 0; the number of these, i64[].
 struct Nms {
   static constexpr OpInfo info{.name = "nms",
                                .doc =
                                    "Non-maximum suppression of boxes [batch, boxes, 4] by scores [batch, "
                                    "classes, boxes]: the entry, the class "
                                    "and the box of those that are taken, i64 [batch * classes * "
-                                   "min(max_boxes, boxes), 3], behind them rows "
+                                   "max_boxes, 3], behind them rows "
                                    "of 0; and their number, i64[]. `center`: a box is [x, y, width, height].",
                                .inputs = {2, 2},
                                .precision = Precision::kF32};

@@ -172,6 +172,92 @@ TEST(Onnx, ALargeInputDecidesNothing) {
              {"'s'", "decides the size"});
 }
 
+// --- sizes that depend on data: c is the number of nonzero elements of x, which is f32[4]
+
+std::string integers(const std::string& name, const std::vector<int64_t>& values) {
+  const std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int64_t));
+  return tensor(name, {static_cast<int64_t>(values.size())}, 7, piece(9, bytes));
+}
+std::string counting_model(std::vector<std::string> nodes) {
+  nodes.insert(nodes.begin(), {node("NonZero", {"x"}, {"nz"}), node("Shape", {"nz"}, {"s"}),
+                               node("Slice", {"s", "one", "two"}, {"c"})});
+  return model(nodes, {integers("zero", {0}), integers("one", {1}), integers("two", {2}),
+                       integers("four", {4}), integers("minus", {-1})});
+}
+OnnxFile file_of(const std::string& bytes) { return read_onnx_from(std::as_bytes(std::span(bytes))); }
+
+// Returns y for x = 5 0 7 8, with a count of 3; `variants`: the values of x decide.
+std::vector<double> counted(const std::vector<std::string>& nodes, bool variants) {
+  const std::string bytes = counting_model(nodes);
+  if (variants) {
+    EXPECT_THROW(import_file(file_of(bytes), {}), models::onnx::NeedsValue);
+  } else {
+    EXPECT_EQ(problem_of(bytes), "");
+  }
+  models::onnx::Program program(file_of(bytes), {});
+  return program.run({{"x", Tensor::of(std::vector<float>{5, 0, 7, 8})}})["y"].to_doubles();
+}
+using Numbers = std::vector<double>;
+
+TEST(Onnx, ASliceFromACountNeedsIt) {
+  EXPECT_EQ(counted({node("Sub", {"c", "one"}, {"b"}), node("Slice", {"x", "b", "c", "zero"}, {"y"})}, true),
+            Numbers{7});
+  EXPECT_EQ(counted({node("Slice", {"x", "c", "four", "zero"}, {"y"})}, true), Numbers{8});
+  EXPECT_EQ(counted({node("Slice", {"x", "zero", "c", "zero"}, {"y"})}, false), (Numbers{5, 0, 7}));
+}
+
+TEST(Onnx, TwoSizesThatDependOnDataNeedTheirCounts) {
+  const std::vector<std::string> sums = {node("Transpose", {"nz"}, {"t"}), node("Add", {"nz", "t"}, {"a"})};
+  const auto with = [&](const std::string& last) {
+    std::vector<std::string> nodes = sums;
+    nodes.push_back(last);
+    return nodes;
+  };
+  EXPECT_EQ(counted(with(node("Identity", {"a"}, {"y"})), true), (Numbers{0, 2, 3, 2, 4, 5, 3, 5, 6}));
+  std::vector<std::string> flat = with(node("Reshape", {"a", "minus"}, {"f"}));
+  flat.push_back(node("Gather", {"f", "four"}, {"y"}));
+  EXPECT_EQ(counted(flat, true), Numbers{4});
+}
+
+TEST(Onnx, ACountAloneIsKept) {
+  EXPECT_EQ(counted({node("Add", {"c", "one"}, {"y"})}, false), Numbers{4});
+  EXPECT_EQ(counted({node("Mul", {"c", "two"}, {"y"})}, false), Numbers{6});
+}
+
+TEST(Onnx, ABoundThatDoesNotFitNeedsTheCount) {
+  const std::vector<std::string> nodes = {node("Slice", {"x", "one", "four", "zero"}, {"h"}),
+                                          node("Slice", {"h", "zero", "c", "zero"}, {"y"})};
+  EXPECT_EQ(counted(nodes, true), (Numbers{0, 7, 8}));
+}
+
+TEST(Onnx, ANumberThatDependsOnDataNeedsTheCount) {
+  EXPECT_EQ(counted({node("TopK", {"x", "c"}, {"y", "i"})}, true), (Numbers{8, 7, 5}));
+  EXPECT_EQ(counted({node("Concat", {"c", "zero"}, {"p"},
+                          piece(5, piece(1, "axis") + number(3, 0) + number(20, 2))),
+                     node("Pad", {"x", "p"}, {"y"})},
+                    true),
+            (Numbers{0, 0, 0, 5, 0, 7, 8}));
+}
+
+TEST(Onnx, MoreBoxesMayBeAskedForThanThereAre) {
+  const std::string half("\0\0\0\x3f", 4);
+  const auto open_size = [](const std::string& name, const std::string& first, const std::string& second,
+                            const std::string& third) {
+    return piece(1, name) +
+           piece(2, piece(1, number(1, 1) + piece(2, piece(1, first) + piece(1, second) + piece(1, third))));
+  };
+  const std::string one = number(1, 1), four = number(1, 4), open = piece(2, "n");
+  const std::string graph =
+      piece(1, node("NonMaxSuppression", {"boxes", "scores", "most", "iou"}, {"y"})) +
+      piece(5, integers("most", {100})) + piece(5, tensor("iou", {1}, 1, piece(9, half))) +
+      piece(11, open_size("boxes", one, open, four)) + piece(11, open_size("scores", one, one, open)) +
+      piece(12, value_info("y", {}, 7));
+  models::onnx::Program program(file_of(number(1, 9) + piece(7, graph) + piece(8, number(2, 18))), {});
+  const auto y = program.run({{"boxes", Tensor::of({1, 2, 4}, std::vector<float>{0, 0, 1, 1, 2, 2, 3, 3})},
+                              {"scores", Tensor::of({1, 1, 2}, std::vector<float>{0.5, 0.75})}})["y"];
+  EXPECT_EQ(y.to_doubles(), (Numbers{0, 0, 1, 0, 0, 0}));
+}
+
 TEST(Onnx, NestingAndRecursionHaveLimits) {
   // A function that calls itself.
   const std::string function = piece(25, piece(1, "F") + piece(4, "a") + piece(5, "b") + piece(10, "own") +

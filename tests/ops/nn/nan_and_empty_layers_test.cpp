@@ -156,7 +156,7 @@ const Row kLayers[] = {
        return found(non_max_suppression(x[0], x[1], {.max_boxes = 2, .iou_threshold = 0.5}));
      },
      {"000001", "2"},
-     {{{{1, 0, 4}, {1, 1, 0}}, {"", "0"}}, {{{0, 2, 4}, {0, 1, 2}}, {"", "0"}}}},
+     {{{{1, 0, 4}, {1, 1, 0}}, {"000000", "0"}}, {{{0, 2, 4}, {0, 1, 2}}, {"", "0"}}}},
     {"nonzero",
      {x23()},
      [](const Inputs& x) { return found(nonzero(x[0])); },

@@ -116,8 +116,9 @@ __global__ void __launch_bounds__(kBlock) take_boxes(Search<T> s) {
   if (thread == 0) best[s.rows] = taken;
 }
 
-__global__ void __launch_bounds__(kBlock) join_classes(const int64_t* best, int64_t all, int64_t classes,
-                                                       int64_t rows, int64_t* to, int64_t* count) {
+__global__ void __launch_bounds__(kBlock)
+    join_classes(const int64_t* best, int64_t all, int64_t classes, int64_t rows, int64_t* to, int64_t end,
+                 int64_t* count) {
   int64_t found = 0;
   for (int64_t i = 0; i < all; ++i) {
     const int64_t* own = best + i * (rows + 1);
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(kBlock) join_classes(const int64_t* best, int6
     }
     found += own[rows];
   }
-  for (int64_t i = found * 3 + threadIdx.x; i < all * rows * 3; i += kBlock) to[i] = 0;
+  for (int64_t i = found * 3 + threadIdx.x; i < end; i += kBlock) to[i] = 0;
   if (threadIdx.x == 0) *count = found;
 }
 
@@ -143,7 +144,7 @@ void start_nms(const KernelContext& c) {
   s.left = reinterpret_cast<bool*>(s.best + all * (s.rows + 1));
   start(c, take_boxes<T>, all, kBlock, 0, s);
   start(c, join_classes, 1, kBlock, 0, s.best, all, s.classes, s.rows, c.output(0).as<int64_t>(),
-        c.output(1).as<int64_t>());
+        c.output(0).numel(), c.output(1).as<int64_t>());
 }
 
 void run_nms(const KernelContext& c) {
