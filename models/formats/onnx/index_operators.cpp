@@ -268,7 +268,7 @@ Results different_elements(Call& call) {
           item_of(at(counts, at(rank_at, places)))};
 }
 
-constexpr int64_t kMostOpenBoxes = int64_t{1} << 20;  // memory has room for them, though there may be fewer
+constexpr int64_t kMaxOpenBoxes = int64_t{1} << 20;  // memory has room for them, though there may be fewer
 
 // The most boxes and the thresholds decide no size but the bound, so they must be known.
 Value boxes_apart(Call& call) {
@@ -277,9 +277,9 @@ Value boxes_apart(Call& call) {
   op.max_boxes = static_cast<int64_t>(std::clamp(most, 0.0, 1e15));
   const Dim boxes = call.tensor(0).dim(1);
   if (boxes.is_constant()) op.max_boxes = std::min(op.max_boxes, boxes.value());
-  if (!boxes.is_constant() && op.max_boxes > kMostOpenBoxes)
+  if (!boxes.is_constant() && op.max_boxes > kMaxOpenBoxes)
     fail("it takes up to {} of {} boxes: expected at most {}, or a known number of boxes", op.max_boxes,
-         boxes.to_string(), kMostOpenBoxes);
+         boxes.to_string(), kMaxOpenBoxes);
   if (call.has(3)) op.iou_threshold = call.number(3);
   if (call.has(4)) op.score_threshold = call.number(4);
   return with_symbol(non_max_suppression(call.tensor(0), call.tensor(1), op));
