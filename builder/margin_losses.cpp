@@ -24,6 +24,7 @@ Value reduced(Value loss, Reduction reduction) {
 
 // The distance of rows, the last axis of d.
 Value norm_of_rows(Value d, double p, bool keep_dims) {
+  if (!(p > 0)) fail("pairwise_distance: the exponent of the norm is {}, expected more than 0", p);
   if (p == 1) return sum(abs(d), -1, keep_dims);
   if (p == 2) return sqrt(sum(square(d), -1, keep_dims));
   if (std::isinf(p)) return max(abs(d), -1, keep_dims);

@@ -30,7 +30,8 @@ ConfigEntry head_size_entry(const MambaEntries& n) {
                 if (r.given(n.head_size, n.default_head_size) != "auto")
                   return r.copy_size(n.head_size, "mamba_d_head", n.default_head_size);
                 const int64_t heads = std::max<int64_t>(1, r.size("mamba_n_heads")),
-                              features = r.size("hidden_size") * (n.expand ? r.integer(n.expand, 2) : 2);
+                              features =
+                                  checked_mul(r.size("hidden_size"), n.expand ? r.integer(n.expand, 2) : 2);
                 if (features % heads != 0) return r.refuse(n.heads, fmt::format("a divisor of {}", features));
                 r.set("mamba_d_head", features / heads);
               },

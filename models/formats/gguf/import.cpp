@@ -144,9 +144,12 @@ Tensor without_one(const Tensor& weight, DType dtype) {
 }
 
 // Returns log(-a) for a, the rates of decay of a state space.
-Tensor logarithms(const Tensor& rates, DType dtype) {
+Tensor logarithms(const std::string& name, const Tensor& rates, DType dtype) {
   std::vector<float> values;
-  for (const double rate : rates.to_doubles()) values.push_back(static_cast<float>(std::log(-rate)));
+  for (const double rate : rates.to_doubles()) {
+    if (!(rate < 0)) fail("the tensor for '{}' has the rate of decay {}, expected less than 0", name, rate);
+    values.push_back(static_cast<float>(std::log(-rate)));
+  }
   return Tensor::of(rates.shape().sizes(), values).to(dtype);
 }
 
@@ -166,7 +169,7 @@ Tensor with_shape(const Tensor& tensor, const Shape& shape) {
 Tensor weight_of(const Gguf& file, const GgufTensor& t, const std::string& name, DType dtype,
                  const GgufForm& form) {
   if (name.ends_with(".A_log"))
-    return logarithms(gguf_tensor(*t.type, t.shape, file.owner, t.bytes, DType::f32), dtype);
+    return logarithms(name, gguf_tensor(*t.type, t.shape, file.owner, t.bytes, DType::f32), dtype);
   if (!is_from_one(name, form)) return gguf_tensor(*t.type, t.shape, file.owner, t.bytes, dtype);
   return without_one(gguf_tensor(*t.type, t.shape, file.owner, t.bytes, DType::f32), dtype);
 }
