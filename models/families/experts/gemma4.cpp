@@ -83,7 +83,9 @@ void check_gemma4(const std::string& family, const Gemma4Config& c) {
   if (!(c.rope_local_base_freq > 0))
     fail("{}: rope_local_base_freq is {}, it must be positive", family, c.rope_local_base_freq);
   for (const auto& [name, value] : {std::pair("hidden_size_per_layer_input", c.hidden_size_per_layer_input),
-                                    {"vocab_size_per_layer_input", c.vocab_size_per_layer_input}})
+                                    {"vocab_size_per_layer_input", c.vocab_size_per_layer_input},
+                                    {"num_experts_per_tok", c.num_experts_per_tok},
+                                    {"moe_intermediate_size", c.moe_intermediate_size}})
     if (value != 0) check_size(family, name, value);
 }
 
