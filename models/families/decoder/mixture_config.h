@@ -69,6 +69,8 @@ struct SigmoidRouterDefaults {
           topk_group = 1;
   double routed_scaling_factor = 1;
 };
+// Reads a count, 0 or more.
+ConfigEntry whole_number_entry(const std::string& name, int64_t where_absent);
 ConfigEntries sigmoid_router_entries(const SigmoidRouterDefaults& defaults);
 
 // Returns `experts` with the names of modules that `names` has.

@@ -78,21 +78,21 @@ ExpertsDesign SigmoidRouter::routed(const std::string& family, ExpertsDesign exp
   return experts;
 }
 
+ConfigEntry whole_number_entry(const std::string& name, int64_t where_absent) {
+  return {.settings = {name},
+          .read =
+              [=](SettingsReader& r) {
+                const json value = r.given(name, where_absent);
+                if (!value.is_number_integer() || value < 0) return r.refuse(name, "a number, 0 or more");
+                r.set(name, value);
+              },
+          .write = [=](const json& settings, json& config) { config[name] = settings.at(name); }};
+}
+
 ConfigEntries sigmoid_router_entries(const SigmoidRouterDefaults& defaults) {
-  const auto count = [](const std::string& name, int64_t where_absent) {
-    return ConfigEntry{
-        .settings = {name},
-        .read =
-            [=](SettingsReader& r) {
-              const json value = r.given(name, where_absent);
-              if (!value.is_number_integer() || value < 0) return r.refuse(name, "a number, 0 or more");
-              r.set(name, value);
-            },
-        .write = [=](const json& settings, json& config) { config[name] = settings.at(name); }};
-  };
   return {size_entry("moe_intermediate_size", defaults.moe_intermediate_size),
-          count("first_k_dense_replace", defaults.first_k_dense_replace),
-          count("n_shared_experts", defaults.n_shared_experts),
+          whole_number_entry("first_k_dense_replace", defaults.first_k_dense_replace),
+          whole_number_entry("n_shared_experts", defaults.n_shared_experts),
           size_entry("n_group", defaults.n_group),
           size_entry("topk_group", defaults.topk_group),
           flag_entry("norm_topk_prob", true),

@@ -85,24 +85,11 @@ ConfigEntry method_entry() {
               }};
 }
 
-// A count, 0 or more.
-ConfigEntry count_entry(const std::string& name, int64_t where_absent) {
-  return {.settings = {name},
-          .read =
-              [=](SettingsReader& r) {
-                const nlohmann::json value = r.given(name, where_absent);
-                if (!value.is_number_integer() || value < 0) return r.refuse(name, "a number, 0 or more");
-                r.set(name, value);
-              },
-          .write = [=](const nlohmann::json& settings,
-                       nlohmann::json& config) { config[name] = settings.at(name); }};
-}
-
 // The class reads norm_topk_prob, and does not use it.
 ConfigEntries router_entries() {
   return {size_entry("moe_intermediate_size", 1407),
-          count_entry("first_k_dense_replace", 0),
-          count_entry("n_shared_experts", 2),
+          whole_number_entry("first_k_dense_replace", 0),
+          whole_number_entry("n_shared_experts", 2),
           groups_entry("n_group"),
           groups_entry("topk_group"),
           method_entry(),
