@@ -167,7 +167,7 @@ bool is_special(const text::Tokenizer& tokenizer, int64_t id) {
          !tokenizer.decode(std::vector<int64_t>{id}, false).empty();
 }
 
-bool is_white_space(const text::Tokenizer& tokenizer, int64_t id) {
+bool is_white_space_token(const text::Tokenizer& tokenizer, int64_t id) {
   const std::string text = tokenizer.decode(std::vector<int64_t>{id}, false);
   return text.find_first_not_of(" \t\r\n") == std::string::npos;
 }
@@ -177,7 +177,7 @@ bool is_white_space(const text::Tokenizer& tokenizer, int64_t id) {
 size_t end_of_answer(const text::Tokenizer& tokenizer, const std::vector<int64_t>& ids, size_t begin,
                      size_t end) {
   size_t last = end;
-  while (last > begin && is_white_space(tokenizer, ids[last - 1])) --last;
+  while (last > begin && is_white_space_token(tokenizer, ids[last - 1])) --last;
   return last > begin && is_special(tokenizer, ids[last - 1]) ? last : end;
 }
 

@@ -43,7 +43,8 @@ bool can_take_addend(const Node& node) {
 const Node* end_of_addends(const Graph& graph, const Uses& uses, const Node* product) {
   while (product && !can_take_addend(*product)) {
     const auto layer = match<ops::Linear>(*product);
-    if (!layer || !layer->is_unquantized_product() || !layer->has_addend || !uses.single(product->inputs.back()))
+    if (!layer || !layer->is_unquantized_product() || !layer->has_addend ||
+        !uses.single(product->inputs.back()))
       return nullptr;
     product = producer(graph, product->inputs.back());
   }
@@ -147,7 +148,7 @@ class Finder {
   std::map<int32_t, Match> matches_;
 };
 
-void emit(Rewriter& rewriter, const Node& add, const Match& match) {
+void emit_product(Rewriter& rewriter, const Node& add, const Match& match) {
   std::vector<Value> inputs = rewriter.map(match.product->inputs);
   inputs.push_back(rewriter.map(match.addend));
   rewriter.begin_nodes_from({match.product, &add, match.product});  // named after the product
@@ -173,7 +174,7 @@ Graph fuse_addend(const Graph& graph, const PassContext& context) {
     if (at == additions.end())
       rewriter.copy(node);
     else
-      emit(rewriter, *at->second, matches.at(id_of(graph, *at->second).index));
+      emit_product(rewriter, *at->second, matches.at(id_of(graph, *at->second).index));
     if (const auto sum = sums.find(&node); sum != sums.end())
       rewriter.replace(*sum->second, {rewriter.map(node.outputs[0])});
   }

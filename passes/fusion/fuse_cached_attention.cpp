@@ -115,7 +115,7 @@ std::optional<Match> find_match(const Graph& graph, const Uses& uses, const Node
   return found;
 }
 
-bool can_run(const Graph& graph, const Match& m, const PassContext& context) {
+bool can_run_match(const Graph& graph, const Match& m, const PassContext& context) {
   std::vector<TensorType> inputs;
   for (ValueId id : m.inputs()) inputs.push_back(graph.type(id));
   for (const TensorType& type : inputs)
@@ -128,7 +128,7 @@ bool can_run(const Graph& graph, const Match& m, const PassContext& context) {
 Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node, const PassContext& context) {
   const Graph& graph = rewriter.old();
   const auto found = context.target ? find_match(graph, uses, node) : std::nullopt;
-  if (!found || !can_run(graph, *found, context)) return std::nullopt;
+  if (!found || !can_run_match(graph, *found, context)) return std::nullopt;
   const auto& [keys, values, q, k, op] = *found;
   std::vector<const Node*> nodes = {keys, values, &node};
   if (q.rope) nodes.insert(nodes.begin(), {k.rope.node, q.rope.node});

@@ -38,7 +38,7 @@ std::optional<Match> find_match(const Graph& graph, const Uses& uses, const Node
   return Match{&add, residual};
 }
 
-void emit(Rewriter& rewriter, const Node& node, const Match& match) {
+void emit_norm(Rewriter& rewriter, const Node& node, const Match& match) {
   std::vector<Value> inputs = rewriter.map(node.inputs);
   inputs.push_back(rewriter.map(match.residual));
   Attributes attributes = node.attributes;
@@ -59,7 +59,7 @@ Graph fuse_norm_residual(const Graph& graph, const PassContext&) {
   for (const Node& node : graph.nodes()) {
     if (done.contains(&node)) continue;
     if (const auto found = find_match(graph, uses, node)) {
-      emit(rewriter, node, *found);
+      emit_norm(rewriter, node, *found);
       done.insert(found->add);
     } else {
       rewriter.copy(node);

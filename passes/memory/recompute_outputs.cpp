@@ -141,7 +141,7 @@ std::vector<NodeId> order_of(const Graph& graph, const std::vector<Again>& all) 
 }
 
 // Emits the gradient with the output of `forward` as an additional result.
-Value emit(Rewriter& rewriter, const Node& gradient, const Node& forward) {
+Value emit_gradient(Rewriter& rewriter, const Node& gradient, const Node& forward) {
   std::vector<Value> inputs = rewriter.map(gradient.inputs);
   Attributes attributes = gradient.attributes;
   attributes.set("with_output", true);
@@ -173,7 +173,7 @@ Graph recompute_outputs(const Graph& graph, const PassContext&) {
       continue;
     }
     const Again& again = *at->second;
-    rewriter.replace(again.output, emit(rewriter, graph.node(id), *again.forward));
+    rewriter.replace(again.output, emit_gradient(rewriter, graph.node(id), *again.forward));
     for (const Node* node : again.repeated) rewriter.copy(*node);
   }
   return rewriter.finish();

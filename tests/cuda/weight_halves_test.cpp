@@ -72,7 +72,7 @@ NamedTensors batch(int step) {
   return {{"x", waves(type, 1.0, 0.7 + 0.01 * step)}, {"y", waves(type, 0.5, 0.3 + 0.01 * step)}};
 }
 
-double run(Session& session, const std::string& entry, int step) {
+double run_entry(Session& session, const std::string& entry, int step) {
   return session.run(entry, batch(step)).at("loss").to_doubles()[0];
 }
 
@@ -103,7 +103,7 @@ TEST_P(WeightHalves, TrainBitForBitAsWithCasts) {
   const auto model = small_model();
   Session casts = session(model, false), halves = session(model);
   for (int step = 0; step < 12; ++step) {
-    EXPECT_EQ(run(halves, "train_step", step), run(casts, "train_step", step)) << step;
+    EXPECT_EQ(run_entry(halves, "train_step", step), run_entry(casts, "train_step", step)) << step;
     for (const State& row : model->states()) {
       const std::vector<double> expected = state(casts, row.name);
       ASSERT_EQ(state(halves, row.name), expected) << row.name << " after step " << step;
@@ -125,7 +125,7 @@ TEST_P(WeightHalves, TrainAsWithCastsByOtherOptions) {
     const auto model = small_model(options);
     Session casts = session(model, false), halves = session(model);
     for (int step = 0; step < 4; ++step)
-      EXPECT_EQ(run(halves, "train_step", step), run(casts, "train_step", step)) << options;
+      EXPECT_EQ(run_entry(halves, "train_step", step), run_entry(casts, "train_step", step)) << options;
     for (const char* name : kWeights) EXPECT_EQ(state(halves, name), state(casts, name)) << options;
     EXPECT_GT(halved_updates(halves), 0) << options;
     EXPECT_TRUE(halves.plan("train_step", batch(0)).state_copies.empty()) << "updated in place";
@@ -136,16 +136,16 @@ TEST_P(WeightHalves, TrainAsWithCastsByOtherOptions) {
 TEST_P(WeightHalves, GiveF32ToOtherEntryPoints) {
   const auto model = small_model();
   Session casts = session(model, false), halves = session(model);
-  EXPECT_EQ(run(halves, "loss", 0), run(casts, "loss", 0));
+  EXPECT_EQ(run_entry(halves, "loss", 0), run_entry(casts, "loss", 0));
   EXPECT_EQ(steps_of(halves, "loss", "join_halves"), 0) << "nobody trains here yet";
   for (Session* each : {&casts, &halves}) {
     each->set_state("up", waves(model->state(model->find_state("up")).type, 0.3, 2.1));
-    run(*each, "train_step", 1);
+    run_entry(*each, "train_step", 1);
   }
   EXPECT_EQ(state(halves, "up"), state(casts, "up")) << "set before the split";
-  EXPECT_EQ(run(halves, "loss", 2), run(casts, "loss", 2));
+  EXPECT_EQ(run_entry(halves, "loss", 2), run_entry(casts, "loss", 2));
   EXPECT_EQ(steps_of(halves, "loss", "join_halves"), 4);
-  EXPECT_EQ(run(halves, "train_step", 3), run(casts, "train_step", 3));
+  EXPECT_EQ(run_entry(halves, "train_step", 3), run_entry(casts, "train_step", 3));
 }
 
 // The output of a started run may be in a state that is split before the output is read.
@@ -158,7 +158,7 @@ TEST_P(WeightHalves, LeaveAStartedRunItsResult) {
   halves.plan("train_step", batch(0));
   EXPECT_EQ(halves.result().at("up").to_doubles(),
             model->state(model->find_state("up")).initial.to_doubles());
-  run(halves, "train_step", 0);
+  run_entry(halves, "train_step", 0);
   EXPECT_EQ(halves.run("look").at("up").to_doubles(), state(halves, "up"));
 }
 
@@ -166,7 +166,7 @@ TEST_P(WeightHalves, AreSetAndResetAsF32) {
   const auto model = small_model();
   Session halves = session(model);
   const std::vector<double> first = state(halves, "gate");
-  const double loss = run(halves, "train_step", 0);
+  const double loss = run_entry(halves, "train_step", 0);
   EXPECT_NE(state(halves, "gate"), first);
   const Tensor given = waves(model->state(model->find_state("gate")).type, 0.2, 3.3);
   halves.set_state("gate", given);
@@ -176,7 +176,7 @@ TEST_P(WeightHalves, AreSetAndResetAsF32) {
   halves.reset_states(StateRole::kOptimizer);
   halves.reset_states(StateRole::kStep);
   EXPECT_EQ(state(halves, "gate"), first);
-  EXPECT_EQ(run(halves, "train_step", 0), loss);
+  EXPECT_EQ(run_entry(halves, "train_step", 0), loss);
 }
 
 TEST_P(WeightHalves, ResumeFromACheckpointBitForBit) {
@@ -184,18 +184,18 @@ TEST_P(WeightHalves, ResumeFromACheckpointBitForBit) {
                       ("genesis_halves_" + GetParam() + "_" + std::to_string(::getpid()));
   const auto model = small_model();
   Session straight = session(model);
-  for (int step = 0; step < 3; ++step) run(straight, "train_step", step);
+  for (int step = 0; step < 3; ++step) run_entry(straight, "train_step", step);
   Session resumed = session(load_checkpoint(save_checkpoint(straight, folder, 3, 1)));
   std::filesystem::remove_all(folder);
   for (int step = 3; step < 6; ++step)
-    EXPECT_EQ(run(resumed, "train_step", step), run(straight, "train_step", step));
+    EXPECT_EQ(run_entry(resumed, "train_step", step), run_entry(straight, "train_step", step));
   for (const State& row : model->states()) EXPECT_EQ(state(resumed, row.name), state(straight, row.name));
 }
 
 TEST_P(WeightHalves, AreNamedWhenTheyAreNotFinite) {
   const auto model = small_model();
   Session halves = session(model);
-  run(halves, "train_step", 0);
+  run_entry(halves, "train_step", 0);
   std::vector<double> bad = state(halves, "up");
   std::vector<float> values(bad.begin(), bad.end());
   values[5] = NAN;

@@ -34,7 +34,7 @@ using testing::expect_error;
 using testing::read_json;
 
 // The tokens of a text that is longer than all windows of these tests.
-std::vector<int64_t> text() { return read_json(checkpoints() / "expected.json")["prompt"]; }
+std::vector<int64_t> prompt_tokens() { return read_json(checkpoints() / "expected.json")["prompt"]; }
 
 std::vector<double> logits_of(const std::shared_ptr<const Model>& model, const std::vector<int64_t>& tokens) {
   Session session(model, {.threads = 2});
@@ -64,14 +64,14 @@ class FamilyOfLlama : public ::testing::Test {
   }
 
   static std::vector<double> logits(const fs::path& folder) {
-    return logits_of(hf::import_model(folder, {{"dtype", "f32"}}), text());
+    return logits_of(hf::import_model(folder, {{"dtype", "f32"}}), prompt_tokens());
   }
 
   // The logits of the Llama itself, with other settings.
   static std::vector<double> llama(const models::Settings& changes) {
     models::Settings settings = changes;
     settings["dtype"] = "f32";
-    return logits_of(hf::import_model(checkpoints() / kLlama, settings), text());
+    return logits_of(hf::import_model(checkpoints() / kLlama, settings), prompt_tokens());
   }
 
   static void expect_transformers(const std::vector<double>& logits) {
@@ -183,7 +183,7 @@ TEST_F(SmolLm3, ReadsATextInPartsAsAtOnce) {
   const auto model = std::shared_ptr<const Model>(hf::import_model(
       with({{"no_rope_layers", {1, 0}}}),
       {{"dtype", "f32"}, {"sliding_window", "3"}, {"layer_types", "full_attention,sliding_attention"}}));
-  const std::vector<int64_t> tokens = text();
+  const std::vector<int64_t> tokens = prompt_tokens();
   const std::vector<double> at_once = logits_of(model, tokens);
   Session session(model, {.threads = 2});
   Tensor logits;

@@ -29,7 +29,7 @@ using testing::checkpoints;
 using testing::expect_error;
 using testing::read_json;
 
-std::vector<int64_t> text() { return read_json(checkpoints() / "expected.json")["long"]; }
+std::vector<int64_t> long_tokens() { return read_json(checkpoints() / "expected.json")["long"]; }
 
 Tensor row_of(const std::vector<int64_t>& tokens) {
   return Tensor::of<int64_t>({1, std::ssize(tokens)}, tokens);
@@ -44,7 +44,7 @@ std::vector<double> last(const Tensor& logits) {
 std::vector<double> logits_of(const std::string& checkpoint, const models::Settings& changes) {
   Session session(std::shared_ptr<const Model>(hf::import_model(checkpoints() / checkpoint, changes)),
                   {.threads = 2});
-  return last(session.run("forward", {{"tokens", row_of(text())}}).at("logits"));
+  return last(session.run("forward", {{"tokens", row_of(long_tokens())}}).at("logits"));
 }
 
 double difference(const std::vector<double>& a, const std::vector<double>& b) {
@@ -261,7 +261,7 @@ TEST(FamilyFeatures, WeightsOfGemma4ChangeTheLogits) {
     Session session(std::shared_ptr<const Model>(hf::import_model(checkpoints() / checkpoint)),
                     {.threads = 1});
     const auto logits = [&] {
-      return last(session.run("forward", {{"tokens", row_of(text())}}).at("logits"));
+      return last(session.run("forward", {{"tokens", row_of(long_tokens())}}).at("logits"));
     };
     const std::vector<double> before = logits();
     const std::vector<double> values = session.state(state).to_doubles();
@@ -444,7 +444,7 @@ TEST_P(OtherMixers, PackedTextsDoNotSeeEachOther) {
 // A prompt may have any length, and a text that is rewound goes on from any token: the tokens chosen are those that follow from
 // the whole text.
 TEST_P(OtherMixers, TextsAreReadAndRewoundAnywhere) {
-  const std::vector<int64_t> all = text();
+  const std::vector<int64_t> all = long_tokens();
   Session whole(model("1"), {.threads = 2});
   for (const char* rows : {"1", "2"}) {
     Session session = text::open_for_generation(model(rows), {.threads = 2});
@@ -465,7 +465,7 @@ TEST_P(OtherMixers, TextsAreReadAndRewoundAnywhere) {
 }
 
 TEST_P(OtherMixers, RowsComeAndGo) {
-  const std::vector<int64_t> all = text();
+  const std::vector<int64_t> all = long_tokens();
   std::vector<text::Request> requests;
   for (const int64_t size : {3, 11, 1, 7, 3})
     requests.push_back({.prompt = {all.begin(), all.begin() + size},

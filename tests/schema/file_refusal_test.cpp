@@ -25,7 +25,7 @@ using namespace testing;
 using file::EntryRecord;
 using file::ModelRecord;
 
-std::string error_of(const std::string& bytes, const LoadOptions& options = {}) {
+std::string refusal_of(const std::string& bytes, const LoadOptions& options = {}) {
   try {
     load_bytes(bytes, options);
     return "";
@@ -39,8 +39,8 @@ void expect_says(const std::string& message, const std::string& part) {
 }
 
 TEST(FileRefusal, WhatIsNoGenesisFile) {
-  expect_says(error_of(""), "not a .genesis file");
-  expect_says(error_of("GGUF and more"), "not a .genesis file");
+  expect_says(refusal_of(""), "not a .genesis file");
+  expect_says(refusal_of("GGUF and more"), "not a .genesis file");
   expect_says(load_error("/nowhere/m.genesis"), "cannot open '/nowhere/m.genesis': No such file");
   expect_says(load_error("/tmp"), "it is a folder");
   expect_says(load_error("/dev/null"), "not a regular file");
@@ -48,12 +48,12 @@ TEST(FileRefusal, WhatIsNoGenesisFile) {
 
 TEST(FileRefusal, EveryTruncationAndAnythingBehindTheEnd) {
   const std::string bytes = file_of(*rich_model());
-  EXPECT_EQ(error_of(bytes), "");
+  EXPECT_EQ(refusal_of(bytes), "");
   for (size_t size = 1; size < 64; ++size)
-    expect_says(error_of(bytes.substr(0, size)), size < 8 ? "" : "cut short");
+    expect_says(refusal_of(bytes.substr(0, size)), size < 8 ? "" : "cut short");
   for (size_t size = 64; size < bytes.size(); size += 61)
-    expect_says(error_of(bytes.substr(0, size)), "cut short");
-  expect_says(error_of(bytes + '\0'), "longer than it should be");
+    expect_says(refusal_of(bytes.substr(0, size)), "cut short");
+  expect_says(refusal_of(bytes + '\0'), "longer than it should be");
 }
 
 TEST(FileRefusal, EveryFlippedBitOfHeaderAndGraph) {
@@ -64,14 +64,14 @@ TEST(FileRefusal, EveryFlippedBitOfHeaderAndGraph) {
   for (size_t at = 0; at < file::kHeaderBytes + graph_bytes; ++at) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << (at % 8)));
-    EXPECT_NE(error_of(damaged), "") << at;
+    EXPECT_NE(refusal_of(damaged), "") << at;
   }
 }
 
 TEST(FileRefusal, ANewerFormat) {
   std::string bytes = file_of(*rich_model());
   bytes[8] = 5;
-  expect_says(error_of(bytes),
+  expect_says(refusal_of(bytes),
               "format version 5.0, this version of Genesis reads up to 4.x: use a newer Genesis");
 }
 
@@ -85,7 +85,7 @@ std::string changed(const std::function<void(ModelRecord&)>& change) {
 }
 
 TEST(FileRefusal, MissingAndNewerOpsAreListedInOneError) {
-  const std::string message = error_of(changed([](ModelRecord& record) {
+  const std::string message = refusal_of(changed([](ModelRecord& record) {
     record.entries[0].nodes[0].op = "warp";
     record.entries[0].nodes[1].op_version = 7;
     record.entries[1].nodes[0].op = "warp";
@@ -169,13 +169,13 @@ TEST(FileRefusal, RecordsThatSayTheImpossible) {
        "expected string"},
       {[](auto& r) { r.entries[0].values[2].type.dtype = DType::f64; }, "it should be f32["},
   };
-  for (const auto& [change, expected] : cases) expect_says(error_of(changed(change)), expected);
+  for (const auto& [change, expected] : cases) expect_says(refusal_of(changed(change)), expected);
 }
 
 TEST(FileRefusal, BytesThatAreNoBools) {
   const auto model = rich_model();
   const file::Layout layout = file::lay_out(*model, {.segment_bytes = 1 << 20});
-  expect_says(error_of(file_of(layout.record, std::string(layout.data_bytes, '\2'))),
+  expect_says(refusal_of(file_of(layout.record, std::string(layout.data_bytes, '\2'))),
               "other than 0 and 1 as bools (in tensor 'mask')");
 }
 
@@ -200,7 +200,7 @@ TEST(FileRefusal, AGraphThatRepeatsItself) {
   record.entries.push_back(std::move(entry));
   const std::string bytes = file_of(record, "");
   EXPECT_LT(bytes.size(), 1000000U);
-  expect_says(error_of(bytes), "repeats itself beyond any real use");
+  expect_says(refusal_of(bytes), "repeats itself beyond any real use");
 }
 
 TEST(FileLarge, ALargeGraphLoadsQuickly) {
@@ -265,7 +265,8 @@ TEST(FileUpgrade, EveryRaisedOpVersionHasItsRows) {
       bool found = false;
       for (const file::OpUpgrade& row : file::op_upgrades())
         found |= row.op == op->name() && row.from_version == version;
-      EXPECT_TRUE(found) << op->name() << " version " << version << ": add a row to schema/file/format/upgrade.cpp";
+      EXPECT_TRUE(found) << op->name() << " version " << version
+                         << ": add a row to schema/file/format/upgrade.cpp";
     }
 }
 
@@ -319,10 +320,10 @@ TEST(FileUpgrade, AdamUpdatesOfOlderFilesBecomeOneOp) {
   EXPECT_EQ(to_text(*load_bytes(file_of(record, ""))), to_text(*model));
 
   nodes[3].attributes.set("parts", AttrValue(std::string("two")));
-  expect_says(error_of(file_of(record, "")), "attribute 'parameters_per_half' is \"two\"");
+  expect_says(refusal_of(file_of(record, "")), "attribute 'parameters_per_half' is \"two\"");
   nodes[0].inputs.pop_back();
   nodes[0].inputs.pop_back();
-  expect_says(error_of(file_of(record, "")), "adam_update");
+  expect_says(refusal_of(file_of(record, "")), "adam_update");
 }
 
 TEST(FileUpgrade, CachedAttentionOfOlderFilesRotates) {
@@ -383,7 +384,7 @@ TEST(FileUpgrade, ProductsOfOlderFilesBecomeFormsOfLinearAndMatmul) {
   EXPECT_EQ(to_text(*load_bytes(file_of(record, ""))), to_text(*model));
 
   nodes[1].inputs.resize(1);
-  expect_says(error_of(file_of(record, "")), "linear");
+  expect_says(refusal_of(file_of(record, "")), "linear");
 }
 
 TEST(FileUpgrade, TokensOfOlderFilesAreSampledFromTheSameLogits) {

@@ -19,7 +19,7 @@ Gguf read(const std::string& bytes) {
   return read_gguf_from(owner, std::as_bytes(std::span(*owner)));
 }
 
-std::string error_of(const std::string& bytes) {
+std::string refusal_of(const std::string& bytes) {
   return testing::error_of([&] { read(bytes); });
 }
 
@@ -93,7 +93,7 @@ TEST(Gguf, RefusesInWords) {
       {tensors(2).tensor("t", {4}, 0, 0).tensor("t", {4}, 0, 32).with_data(data), "two of its tensors"},
   };
   for (const auto& [bytes, part] : cases)
-    EXPECT_NE(error_of(bytes).find(part), std::string::npos) << part << " / " << error_of(bytes);
+    EXPECT_NE(refusal_of(bytes).find(part), std::string::npos) << part << " / " << refusal_of(bytes);
 }
 
 // llama.cpp requires it too: a damaged type or size changes where the next tensor would have to begin.
@@ -106,8 +106,8 @@ TEST(Gguf, TensorsLieOneBehindTheOther) {
         .tensor("u", {second_size}, second_type, second_offset)
         .with_data(std::string(128, '\1'));
   };
-  EXPECT_EQ(error_of(two(16, 0, 16, 0, 64)), "");
-  EXPECT_EQ(error_of(two(9, 0, 16, 0, 64)), "");  // only padding is between them
+  EXPECT_EQ(refusal_of(two(16, 0, 16, 0, 64)), "");
+  EXPECT_EQ(refusal_of(two(9, 0, 16, 0, 64)), "");  // only padding is between them
   const std::pair<std::string, const char*> cases[] = {
       {two(16, 1, 16, 0, 64), "'u' begins at 64 of the data, expected 32"},    // F32 became F16
       {two(16, 28, 16, 0, 64), "'u' begins at 64 of the data, expected 128"},  // F64: they overlap
@@ -116,14 +116,14 @@ TEST(Gguf, TensorsLieOneBehindTheOther) {
       {two(16, 0, 16, 0, 0), "'u' begins at 0 of the data, expected 64"},
   };
   for (const auto& [bytes, part] : cases)
-    EXPECT_NE(error_of(bytes).find(part), std::string::npos) << part << " / " << error_of(bytes);
+    EXPECT_NE(refusal_of(bytes).find(part), std::string::npos) << part << " / " << refusal_of(bytes);
 }
 
 TEST(Gguf, CutShortAnywhereIsRefused) {
   const std::string whole = gguf_seed();
-  EXPECT_EQ(error_of(whole), "");
+  EXPECT_EQ(refusal_of(whole), "");
   for (size_t length = 0; length < whole.size(); ++length)
-    EXPECT_NE(error_of(whole.substr(0, length)), "") << length;
+    EXPECT_NE(refusal_of(whole.substr(0, length)), "") << length;
 }
 
 }  // namespace

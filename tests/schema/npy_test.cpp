@@ -24,7 +24,7 @@ Tensor read(const std::string& bytes) {
   return read_npy_from(owner, std::as_bytes(std::span(*owner)));
 }
 
-std::string error_of(const std::string& bytes) {
+std::string refusal_of(const std::string& bytes) {
   return testing::error_of([&] { read(bytes); });
 }
 
@@ -89,7 +89,7 @@ TEST(Npy, RefusesInWords) {
       {with("{'descr': '|b1', 'fortran_order': False, 'shape': (8,)}"), "other than 0 and 1"},
   };
   for (const auto& [bytes, expected] : cases)
-    EXPECT_NE(error_of(bytes).find(expected), std::string::npos) << expected << " / " << error_of(bytes);
+    EXPECT_NE(refusal_of(bytes).find(expected), std::string::npos) << expected << " / " << refusal_of(bytes);
   EXPECT_THROW(write_npy("/tmp/never.npy", Tensor::zeros({DType::bf16, {2}})), Error);
 }
 

@@ -27,7 +27,7 @@ SafeTensors read(const std::string& bytes) {
   return read_safetensors_from(owner, std::as_bytes(std::span(*owner)));
 }
 
-std::string error_of(const std::string& bytes) {
+std::string refusal_of(const std::string& bytes) {
   return testing::error_of([&] { read(bytes); });
 }
 
@@ -103,7 +103,7 @@ TEST(Safetensors, RefusesInWords) {
       {safetensors("\xEF\xBB\xBF{}", ""), "byte order mark"},
   };
   for (const auto& [bytes, expected] : cases)
-    EXPECT_NE(error_of(bytes).find(expected), std::string::npos) << expected << " / " << error_of(bytes);
+    EXPECT_NE(refusal_of(bytes).find(expected), std::string::npos) << expected << " / " << refusal_of(bytes);
 }
 
 // Follows the rules of the safetensors library 0.8.

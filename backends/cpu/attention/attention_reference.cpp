@@ -124,7 +124,7 @@ void backward_key_head(const AttentionGeometry& g, const KernelContext& c, int64
   }
 }
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_reference_attention(const KernelQuery& query) {
   return std::make_shared<AttentionGeometry>(attention_geometry(query));
 }
 
@@ -157,9 +157,13 @@ void run_backward(const KernelContext& c) {
 
 }  // namespace
 
-const KernelImpl kReferenceAttention{
-    .name = "reference", .run = run_forward, .scratch_bytes = forward_scratch, .prepare = prepare};
-const KernelImpl kReferenceAttentionGrad{
-    .name = "reference", .run = run_backward, .scratch_bytes = backward_scratch, .prepare = prepare};
+const KernelImpl kReferenceAttention{.name = "reference",
+                                     .run = run_forward,
+                                     .scratch_bytes = forward_scratch,
+                                     .prepare = prepare_reference_attention};
+const KernelImpl kReferenceAttentionGrad{.name = "reference",
+                                         .run = run_backward,
+                                         .scratch_bytes = backward_scratch,
+                                         .prepare = prepare_reference_attention};
 
 }  // namespace genesis::cpu

@@ -41,10 +41,10 @@ std::optional<std::string> decline(const KernelQuery& query) {
   return std::nullopt;
 }
 
-int64_t scratch_bytes(const KernelQuery& query) { return made(query)->panels.scratch_bytes(); }
-std::shared_ptr<const void> prepare(const KernelQuery& query) { return made(query); }
+int64_t quantized_panels_scratch(const KernelQuery& query) { return made(query)->panels.scratch_bytes(); }
+std::shared_ptr<const void> prepare_quantized_panels(const KernelQuery& query) { return made(query); }
 
-void run(const KernelContext& c) {
+void run_quantized_panels(const KernelContext& c) {
   const auto& p = c.prepared<Prepared>();
   p.panels.run({.x = c.input(0).data,
                 .quants = c.input(1).data,
@@ -59,10 +59,10 @@ void run(const KernelContext& c) {
 
 KernelImpl linear_quantized_panels_implementation() {
   return {.name = "quantized_panels",
-          .run = run,
+          .run = run_quantized_panels,
           .can_run = decline,
-          .scratch_bytes = scratch_bytes,
-          .prepare = prepare};
+          .scratch_bytes = quantized_panels_scratch,
+          .prepare = prepare_quantized_panels};
 }
 
 }  // namespace genesis::cpu

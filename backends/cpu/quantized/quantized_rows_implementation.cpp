@@ -28,11 +28,13 @@ GemvKernel kernel_of(const KernelQuery& query) {
   return quantized_rows_kernel(query.inputs[0].dtype, op.weight_format);
 }
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_quantized_rows(const KernelQuery& query) {
   return prepare_linear_dots(query, kernel_of(query));
 }
 
-int64_t scratch_bytes(const KernelQuery& query) { return linear_dots_scratch(query, kernel_of(query)); }
+int64_t quantized_rows_scratch(const KernelQuery& query) {
+  return linear_dots_scratch(query, kernel_of(query));
+}
 
 }  // namespace
 
@@ -40,8 +42,8 @@ KernelImpl linear_quantized_gemv_implementation() {
   return {.name = "quantized_gemv",
           .run = run_linear_dots,
           .can_run = decline,
-          .scratch_bytes = scratch_bytes,
-          .prepare = prepare};
+          .scratch_bytes = quantized_rows_scratch,
+          .prepare = prepare_quantized_rows};
 }
 
 }  // namespace genesis::cpu

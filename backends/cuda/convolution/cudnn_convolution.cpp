@@ -201,7 +201,7 @@ std::shared_ptr<Convolving> planned(const KernelQuery& query, bool with_epilogue
 // cuDNN fuses epilogues of 16 bits with the channels last; others are a kernel of their own, and so are those that take less time
 // apart: the 7 x 7 windows of ResNet-50 over colors took 3.2 ms with an epilogue and 1.7 ms without (batch 256, H200).
 template <Role role>
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_cudnn_role(const KernelQuery& query) {
   const ConvolutionShape s = convolution_shape(query);
   const bool fuses = s.channels_last && is_low_precision(s.dtype);
   auto apart = planned<role>(query, false);
@@ -244,7 +244,7 @@ bool start(const KernelContext& c, const Convolving& made, const CudnnPlan& plan
 }
 
 template <Role role>
-void run(const KernelContext& c) {
+void run_cudnn_role(const KernelContext& c) {
   const auto& made = c.prepared<Convolving>();
   if (made.plan && start<role>(c, made, *made.plan)) return;
   KernelContext plain = c;
@@ -257,10 +257,10 @@ void run(const KernelContext& c) {
 template <Role role>
 KernelImpl implementation() {
   return {.name = "cudnn",
-          .run = run<role>,
+          .run = run_cudnn_role<role>,
           .can_run = role == Role::kWeightGradient ? cudnn_declines_weight_gradient : cudnn_declines,
           .scratch_bytes = workspace_bytes,
-          .prepare = prepare<role>};
+          .prepare = prepare_cudnn_role<role>};
 }
 
 }  // namespace

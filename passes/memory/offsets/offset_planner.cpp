@@ -155,7 +155,7 @@ std::vector<int64_t> solve_above_lasting(const Problem& problem, const std::vect
   return offsets;
 }
 
-int64_t height_of(const std::vector<int64_t>& offsets, const std::vector<Lifetime>& lifetimes) {
+int64_t planned_height(const std::vector<int64_t>& offsets, const std::vector<Lifetime>& lifetimes) {
   int64_t height = 0;
   for (size_t i = 0; i < offsets.size(); ++i) height = std::max(height, offsets[i] + lifetimes[i].size);
   return height;
@@ -164,9 +164,10 @@ int64_t height_of(const std::vector<int64_t>& offsets, const std::vector<Lifetim
 std::vector<int64_t> lowest(const Problem& problem, const std::vector<Lifetime>& lifetimes,
                             const OffsetOptions& options) {
   std::vector<int64_t> offsets = solve(problem, options);
-  if (height_of(offsets, lifetimes) == problem.bound) return offsets;
+  if (planned_height(offsets, lifetimes) == problem.bound) return offsets;
   std::vector<int64_t> apart = solve_above_lasting(problem, lifetimes, options);
-  return !apart.empty() && height_of(apart, lifetimes) < height_of(offsets, lifetimes) ? apart : offsets;
+  return !apart.empty() && planned_height(apart, lifetimes) < planned_height(offsets, lifetimes) ? apart
+                                                                                                 : offsets;
 }
 
 }  // namespace

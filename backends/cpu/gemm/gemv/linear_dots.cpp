@@ -92,11 +92,11 @@ GemvKernel kernel_of(const KernelQuery& query) {
   return dot_rows_kernel(x, x);
 }
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_dots(const KernelQuery& query) {
   return prepare_linear_dots(query, kernel_of(query));
 }
 
-int64_t scratch_bytes(const KernelQuery& query) { return linear_dots_scratch(query, kernel_of(query)); }
+int64_t dots_scratch(const KernelQuery& query) { return linear_dots_scratch(query, kernel_of(query)); }
 
 }  // namespace
 
@@ -104,8 +104,8 @@ KernelImpl linear_gemv_implementation() {
   return {.name = "gemv",
           .run = run_linear_dots,
           .can_run = decline,
-          .scratch_bytes = scratch_bytes,
-          .prepare = prepare};
+          .scratch_bytes = dots_scratch,
+          .prepare = prepare_dots};
 }
 
 }  // namespace genesis::cpu

@@ -5,11 +5,11 @@
 namespace genesis::cpu {
 namespace {
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_cached_attention(const KernelQuery& query) {
   return std::make_shared<DecomposedCachedAttention>(kernels_for, true, query);
 }
 
-int64_t scratch_bytes(const KernelQuery& query) {
+int64_t cached_attention_scratch(const KernelQuery& query) {
   return DecomposedCachedAttention(kernels_for, false, query).scratch_bytes();
 }
 
@@ -22,11 +22,15 @@ void write_length(const KernelContext& c, int64_t* to) {
   }
 }
 
-void run(const KernelContext& c) { c.prepared<DecomposedCachedAttention>().run(c, write_length); }
+void run_cached_attention(const KernelContext& c) {
+  c.prepared<DecomposedCachedAttention>().run(c, write_length);
+}
 
-constexpr OpKernel kKernels[] = {
-    {"cached_attention",
-     {.name = "decomposed", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}}};
+constexpr OpKernel kKernels[] = {{"cached_attention",
+                                  {.name = "decomposed",
+                                   .run = run_cached_attention,
+                                   .scratch_bytes = cached_attention_scratch,
+                                   .prepare = prepare_cached_attention}}};
 
 }  // namespace
 

@@ -1,15 +1,15 @@
 // dequantize: computes the values of quantized weights for ops that cannot work on the quants themselves, for example after an
 // embedding lookup. The loop is that of the state format.
+#include "schema/ops/nn/dequantize.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "backends/kernel.h"
 #include "schema/encoding/quantized_formats.h"
-#include "schema/ops/nn/dequantize.h"
 
 namespace genesis::cpu {
 namespace {
 
-void run(const KernelContext& c) {
+void run_dequantize(const KernelContext& c) {
   const StateFormat& format = quantized_format(c.attributes<ops::Dequantize>().format, c.output().dtype);
   const auto *quants = c.input(0).as<std::byte>(), *scales = c.input(1).as<std::byte>();
   auto* y = c.output().as<std::byte>();
@@ -21,7 +21,7 @@ void run(const KernelContext& c) {
   });
 }
 
-constexpr OpKernel kKernels[] = {{"dequantize", {.name = "blocks", .run = run}}};
+constexpr OpKernel kKernels[] = {{"dequantize", {.name = "blocks", .run = run_dequantize}}};
 
 }  // namespace
 

@@ -206,7 +206,7 @@ void run_backward(const KernelContext& c) {
 }
 
 template <bool kCorrects>
-void run(const KernelContext& c) {
+void run_tokens(const KernelContext& c) {
   c.output().dtype == DType::f64 ? run_forward<kCorrects, double>(c) : run_forward<kCorrects, float>(c);
 }
 template <bool kCorrects>
@@ -225,9 +225,9 @@ int64_t backward_scratch(const KernelQuery& query) {
 }
 
 constexpr OpKernel kKernels[] = {
-    {"gated_delta", {.name = "tokens", .run = run<true>, .scratch_bytes = forward_scratch}},
+    {"gated_delta", {.name = "tokens", .run = run_tokens<true>, .scratch_bytes = forward_scratch}},
     {"gated_delta_grad", {.name = "tokens", .run = run_gradient<true>, .scratch_bytes = backward_scratch}},
-    {"mamba2", {.name = "tokens", .run = run<false>, .scratch_bytes = forward_scratch}},
+    {"mamba2", {.name = "tokens", .run = run_tokens<false>, .scratch_bytes = forward_scratch}},
     {"mamba2_grad", {.name = "tokens", .run = run_gradient<false>, .scratch_bytes = backward_scratch}}};
 
 }  // namespace

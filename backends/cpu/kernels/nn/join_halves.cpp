@@ -9,7 +9,7 @@
 namespace genesis::cpu {
 namespace {
 
-void run(const KernelContext& c) {
+void run_join_halves(const KernelContext& c) {
   const auto *upper = c.input(0).as<const uint16_t>(), *lower = c.input(1).as<const uint16_t>();
   auto* y = c.output().as<float>();
   parallel_rows(c.output().numel(), 2 * sizeof(float), [=](int64_t first, int64_t last) {
@@ -17,7 +17,7 @@ void run(const KernelContext& c) {
   });
 }
 
-constexpr OpKernel kKernels[] = {{"join_halves", {.name = "one_pass", .run = run}}};
+constexpr OpKernel kKernels[] = {{"join_halves", {.name = "one_pass", .run = run_join_halves}}};
 
 }  // namespace
 

@@ -15,11 +15,11 @@
 namespace genesis::cpu {
 namespace {
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_linear_cross_entropy(const KernelQuery& query) {
   return std::make_shared<LogitChunks>(cut_rows(query));
 }
 
-int64_t scratch_bytes(const KernelQuery& query) { return scratch_of(cut_rows(query)).total; }
+int64_t linear_cross_entropy_scratch(const KernelQuery& query) { return scratch_of(cut_rows(query)).total; }
 
 int64_t bytes_of(DType dtype) { return static_cast<int64_t>(size_of(dtype)); }
 
@@ -212,8 +212,8 @@ void linear_cross_entropy(const KernelContext& c) {
 constexpr OpKernel kKernels[] = {{"linear_cross_entropy",
                                   {.name = "row_blocks",
                                    .run = linear_cross_entropy,
-                                   .scratch_bytes = scratch_bytes,
-                                   .prepare = prepare}}};
+                                   .scratch_bytes = linear_cross_entropy_scratch,
+                                   .prepare = prepare_linear_cross_entropy}}};
 
 }  // namespace
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "backends/common/matmul_problem.h"
 #include "backends/common/decomposed_products.h"
+#include "backends/common/matmul_problem.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/product_implementations.h"
@@ -51,7 +51,7 @@ Described describe(const KernelQuery& query) {
 }
 
 template <class Op>
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_matmul(const KernelQuery& query) {
   auto products = std::make_shared<Products>();
   Described made = describe<Op>(query);
   products->offsets = std::move(made.offsets);
@@ -68,13 +68,13 @@ KernelChoice choose(const KernelQuery& query) {
 }
 
 template <class Op>
-int64_t scratch_bytes(const KernelQuery& query) {
-  const auto prepared = prepare<Op>(query);
+int64_t matmul_scratch(const KernelQuery& query) {
+  const auto prepared = prepare_matmul<Op>(query);
   const auto& products = *static_cast<const Products*>(prepared.get());
   return products.gemm ? products.gemm->scratch_bytes() : 0;
 }
 
-void run(const KernelContext& c) {
+void run_matmul(const KernelContext& c) {
   const auto& products = c.prepared<Products>();
   const void* bias = products.has_bias ? c.input(2).data : nullptr;
   const auto* addend = products.has_addend ? c.inputs.back().as<const std::byte>() : nullptr;
@@ -85,10 +85,10 @@ void run(const KernelContext& c) {
 
 template <class Op>
 constexpr KernelImpl kGemm = {.name = "gemm",
-                              .run = run,
+                              .run = run_matmul,
                               .can_run = decline_all_but_plain<Op>,
-                              .scratch_bytes = scratch_bytes<Op>,
-                              .prepare = prepare<Op>,
+                              .scratch_bytes = matmul_scratch<Op>,
+                              .prepare = prepare_matmul<Op>,
                               .choose_inner = choose<Op>};
 
 }  // namespace

@@ -53,7 +53,7 @@ void quantize_as(const KernelContext& c) {
   });
 }
 
-void run(const KernelContext& c) {
+void run_quantize_rows(const KernelContext& c) {
   switch (c.input(0).dtype) {
     case DType::f64:
       return quantize_as<double>(c);
@@ -66,7 +66,7 @@ void run(const KernelContext& c) {
   }
 }
 
-constexpr OpKernel kKernels[] = {{"quantize_rows", {.name = "rows", .run = run}}};
+constexpr OpKernel kKernels[] = {{"quantize_rows", {.name = "rows", .run = run_quantize_rows}}};
 
 }  // namespace
 

@@ -217,16 +217,16 @@ StepProduct backward_product(const KernelQuery& q) {
 }
 
 template <StepProduct (*product)(const KernelQuery&)>
-std::shared_ptr<const void> prepare(const KernelQuery& q) {
+std::shared_ptr<const void> prepare_recurrent(const KernelQuery& q) {
   return std::make_shared<const StepProduct>(product(q));
 }
 template <StepProduct (*product)(const KernelQuery&)>
-int64_t scratch_bytes(const KernelQuery& q) {
+int64_t recurrent_scratch(const KernelQuery& q) {
   return product(q).bytes();
 }
 
 template <template <class> class Direction>
-void run(const KernelContext& c) {
+void run_recurrent(const KernelContext& c) {
   const auto& product = c.prepared<StepProduct>();
   if (!product.gemm) return;  // the states are empty
   c.output().dtype == DType::f64 ? Direction<double>{c, product}.run() : Direction<float>{c, product}.run();
@@ -234,14 +234,14 @@ void run(const KernelContext& c) {
 
 constexpr OpKernel kKernels[] = {{"recurrent",
                                   {.name = "steps",
-                                   .run = run<Forward>,
-                                   .scratch_bytes = scratch_bytes<forward_product>,
-                                   .prepare = prepare<forward_product>}},
+                                   .run = run_recurrent<Forward>,
+                                   .scratch_bytes = recurrent_scratch<forward_product>,
+                                   .prepare = prepare_recurrent<forward_product>}},
                                  {"recurrent_grad",
                                   {.name = "steps",
-                                   .run = run<Backward>,
-                                   .scratch_bytes = scratch_bytes<backward_product>,
-                                   .prepare = prepare<backward_product>}}};
+                                   .run = run_recurrent<Backward>,
+                                   .scratch_bytes = recurrent_scratch<backward_product>,
+                                   .prepare = prepare_recurrent<backward_product>}}};
 
 }  // namespace
 

@@ -141,9 +141,9 @@ std::shared_ptr<const Prepared> prepare_typed(const KernelQuery& query) {
   return prepared;
 }
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) { return prepare_typed(query); }
+std::shared_ptr<const void> prepare_rope(const KernelQuery& query) { return prepare_typed(query); }
 
-int64_t scratch_bytes(const KernelQuery& query) {
+int64_t rope_scratch(const KernelQuery& query) {
   const auto prepared = prepare_typed(query);
   return TaskScratch::bytes_for(prepared->chunks(), prepared->table_bytes());
 }
@@ -207,7 +207,7 @@ void run_row(const KernelContext& c, const Prepared& p, int64_t index, std::byte
   }
 }
 
-void run(const KernelContext& c) {
+void run_rope(const KernelContext& c) {
   const auto& p = c.prepared<Prepared>();
   if (c.output().numel() == 0) return;
   TaskScratch task_scratch(c.scratch, p.chunks(), p.table_bytes());
@@ -220,7 +220,7 @@ void run(const KernelContext& c) {
 }
 
 constexpr OpKernel kKernels[] = {
-    {"rope", {.name = "simd", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}}};
+    {"rope", {.name = "simd", .run = run_rope, .scratch_bytes = rope_scratch, .prepare = prepare_rope}}};
 
 }  // namespace
 

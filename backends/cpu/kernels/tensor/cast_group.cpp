@@ -1,9 +1,9 @@
 // cast_group: converts many tensors, each into its place in a result. A backend on which starting a step is cheap does not group
 // casts, so this is plain code: inputs are converted one after the other, each split by its shape.
+#include "schema/ops/tensor/cast_group.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "backends/kernel.h"
-#include "schema/ops/tensor/cast_group.h"
 
 namespace genesis::cpu {
 namespace {
@@ -22,7 +22,7 @@ void with_real(DType dtype, const Body& body) {
   });
 }
 
-void run(const KernelContext& c) {
+void run_cast_group(const KernelContext& c) {
   const auto& op = c.attributes<ops::CastGroup>();
   with_real(op.dtype, [&]<class Y>(TypeTag<Y>) {
     int input = 0;
@@ -37,7 +37,7 @@ void run(const KernelContext& c) {
   });
 }
 
-constexpr OpKernel kKernels[] = {{"cast_group", {.name = "one_by_one", .run = run}}};
+constexpr OpKernel kKernels[] = {{"cast_group", {.name = "one_by_one", .run = run_cast_group}}};
 
 }  // namespace
 

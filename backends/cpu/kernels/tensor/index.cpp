@@ -40,7 +40,7 @@ Walk make_walk(const KernelQuery& query) {
   return walk;
 }
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_index(const KernelQuery& query) {
   return std::make_shared<const Walk>(make_walk(query));
 }
 
@@ -189,10 +189,13 @@ int64_t scatter_add_scratch(const KernelQuery& query) {
 }
 
 constexpr OpKernel kKernels[] = {
-    {"gather", {.name = "plain", .run = run_gather, .prepare = prepare}},
-    {"scatter", {.name = "ordered", .run = run_scatter, .prepare = prepare}},
+    {"gather", {.name = "plain", .run = run_gather, .prepare = prepare_index}},
+    {"scatter", {.name = "ordered", .run = run_scatter, .prepare = prepare_index}},
     {"scatter_add",
-     {.name = "ordered", .run = run_scatter_add, .scratch_bytes = scatter_add_scratch, .prepare = prepare}}};
+     {.name = "ordered",
+      .run = run_scatter_add,
+      .scratch_bytes = scatter_add_scratch,
+      .prepare = prepare_index}}};
 
 }  // namespace
 

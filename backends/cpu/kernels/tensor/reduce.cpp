@@ -135,7 +135,7 @@ void run_columns(const ReducePlan& plan, const std::byte* x, std::byte* y, std::
   });
 }
 
-void run(const KernelContext& c) {
+void run_reduce(const KernelContext& c) {
   const auto& plan = c.prepared<ReducePlan>();
   const std::byte* x = c.input(0).as<std::byte>();
   if (plan.shape.gather) {
@@ -150,7 +150,7 @@ void run(const KernelContext& c) {
 }
 
 template <Reduce op, bool mean>
-int64_t scratch_bytes(const KernelQuery& query) {
+int64_t reduce_scratch(const KernelQuery& query) {
   const ReducePlan plan = make_plan(query, op, mean);
   if (plan.chunks == 1) return plan.shape.gather_bytes;
   return (CheckedSize(plan.shape.outer) * plan.chunks * plan.shape.inner * 8 + plan.shape.gather_bytes)
@@ -158,13 +158,15 @@ int64_t scratch_bytes(const KernelQuery& query) {
 }
 
 template <Reduce op, bool mean>
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_reduce(const KernelQuery& query) {
   return std::make_shared<const ReducePlan>(make_plan(query, op, mean));
 }
 
 template <Reduce op, bool mean = false>
-constexpr KernelImpl kReduce = {
-    .name = "blocked", .run = run, .scratch_bytes = scratch_bytes<op, mean>, .prepare = prepare<op, mean>};
+constexpr KernelImpl kReduce = {.name = "blocked",
+                                .run = run_reduce,
+                                .scratch_bytes = reduce_scratch<op, mean>,
+                                .prepare = prepare_reduce<op, mean>};
 
 constexpr OpKernel kKernels[] = {{"sum", kReduce<Reduce::kSum>},   {"mean", kReduce<Reduce::kSum, true>},
                                  {"prod", kReduce<Reduce::kProd>}, {"max", kReduce<Reduce::kMax>},

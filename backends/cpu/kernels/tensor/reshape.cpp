@@ -5,11 +5,12 @@
 namespace genesis::cpu {
 namespace {
 
-void run(const KernelContext& c) {
+void run_reshape(const KernelContext& c) {
   if (c.input(0).data != c.output().data) run_moves(c);
 }
 
-constexpr OpKernel kKernels[] = {{"reshape", {.name = "copy", .run = run, .prepare = prepare_reshape}}};
+constexpr OpKernel kKernels[] = {
+    {"reshape", {.name = "copy", .run = run_reshape, .prepare = prepare_reshape}}};
 
 }  // namespace
 

@@ -95,7 +95,7 @@ int64_t topk_scratch(const KernelQuery& query) {
 }
 
 template <class Op>
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_sort(const KernelQuery& query) {
   const auto op = from_attributes<Op>(query.attributes);
   return std::make_shared<const RowShape>(row_shape(query.inputs[0].shape.sizes(), op.axis));
 }
@@ -111,9 +111,10 @@ void run_topk(const KernelContext& c) {
 }
 
 constexpr OpKernel kKernels[] = {
-    {"sort", {.name = "rows", .run = run_sort, .scratch_bytes = sort_scratch, .prepare = prepare<ops::Sort>}},
+    {"sort",
+     {.name = "rows", .run = run_sort, .scratch_bytes = sort_scratch, .prepare = prepare_sort<ops::Sort>}},
     {"topk",
-     {.name = "rows", .run = run_topk, .scratch_bytes = topk_scratch, .prepare = prepare<ops::TopK>}}};
+     {.name = "rows", .run = run_topk, .scratch_bytes = topk_scratch, .prepare = prepare_sort<ops::TopK>}}};
 
 }  // namespace
 

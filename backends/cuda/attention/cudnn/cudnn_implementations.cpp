@@ -15,7 +15,7 @@ struct Fused {
   std::shared_ptr<const CudnnAttention> plan;  // null: use our own kernels
 };
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_cudnn_attention(const KernelQuery& query) {
   const AttentionShape shape = attention_shape(query);
   return std::make_shared<Fused>(Fused{shape, shared_cudnn_attention(shape, query.outputs.size() > 1)});
 }
@@ -24,7 +24,7 @@ int64_t gradient_scratch(const AttentionShape& shape) {
   return std::max(cudnn_backward_scratch(shape), plain_gradient_scratch(shape));
 }
 
-void run(const KernelContext& c) {
+void run_cudnn_attention(const KernelContext& c) {
   const auto& fused = c.prepared<Fused>();
   const AttentionData data = data_of(fused.shape, c);
   if (fused.plan && aligned_to_packs(c) && fused.plan->run(data)) return;
@@ -34,10 +34,10 @@ void run(const KernelContext& c) {
 template <int64_t (*kScratch)(const AttentionShape&)>
 KernelImpl implementation() {
   return {.name = "fused",
-          .run = run,
+          .run = run_cudnn_attention,
           .can_run = can_run_shape<cudnn_attention_declines>,
           .scratch_bytes = scratch_of_shape<kScratch>,
-          .prepare = prepare};
+          .prepare = prepare_cudnn_attention};
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ std::optional<std::string> decline(const KernelQuery& query) {
   return why_no_ranges(s, query);
 }
 
-void run(const KernelContext& c) {
+void launch_ranges(const KernelContext& c) {
   const auto& shape = c.prepared<AttentionShape>();
   run_ranges_or_tiles(shape, data_of(shape, c), c);
 }
@@ -32,12 +32,12 @@ void run_ranges_or_tiles(const AttentionShape& s, const AttentionData& d, const 
 }
 
 KernelImpl range_attention_implementation() {
-  return {.name = "ranges", .run = run, .can_run = decline, .prepare = prepare_attention};
+  return {.name = "ranges", .run = launch_ranges, .can_run = decline, .prepare = prepare_attention};
 }
 
 KernelImpl range_gradient_implementation() {
   return {.name = "ranges",
-          .run = run,
+          .run = launch_ranges,
           .can_run = decline,
           .scratch_bytes = scratch_of_shape<plain_gradient_scratch>,
           .prepare = prepare_attention};

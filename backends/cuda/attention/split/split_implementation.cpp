@@ -22,7 +22,7 @@ std::optional<std::string> decline(const KernelQuery& query) {
                      kFewestKeysToSplit);
 }
 
-void run(const KernelContext& c) {
+void launch_parts(const KernelContext& c) {
   const auto& shape = c.prepared<AttentionShape>();
   const AttentionData data = forward_data(shape, c);
   aligned(data) ? run_split_attention(shape, data) : run_plain_attention(shape, data);
@@ -32,7 +32,7 @@ void run(const KernelContext& c) {
 
 KernelImpl split_keys_implementation() {
   return {.name = "split_keys",
-          .run = run,
+          .run = launch_parts,
           .can_run = decline,
           .scratch_bytes = scratch_of_shape<split_attention_scratch>,
           .prepare = prepare_attention};

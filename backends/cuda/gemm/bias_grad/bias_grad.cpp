@@ -47,7 +47,7 @@ void run_on_noise(const DecomposedMatmul& parts, const KernelQuery& query, const
   parts.run({.inputs = in, .outputs = out, .scratch = data.workspace, .launch = &launch});
 }
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_bias_grad(const KernelQuery& query) {
   auto made = std::make_shared<Prepared>(Prepared{{kernels_for, true, query}, {}, {}});
   const GemmProblem problem = problem_of(query);
   if (query.outputs[0].numel() == 0 || !lt_declines(problem).empty() || !cublas_lt().available()) return made;
@@ -58,11 +58,11 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   return made;
 }
 
-int64_t scratch_bytes(const KernelQuery& query) {
+int64_t bias_grad_scratch(const KernelQuery& query) {
   return DecomposedMatmul(kernels_for, false, query).scratch_bytes();
 }
 
-void run(const KernelContext& c) {
+void run_bias_grad(const KernelContext& c) {
   const auto& prepared = c.prepared<Prepared>();
   const bool started = prepared.algorithm && aligned_to_packs(c) &&
                        prepared.together->run(*prepared.algorithm, {.a = c.input(0).data,
@@ -78,10 +78,10 @@ void run(const KernelContext& c) {
 
 KernelImpl matmul_bias_grad_implementation() {
   return {.name = "bias_grad_epilogue",
-          .run = run,
+          .run = run_bias_grad,
           .can_run = decline,
-          .scratch_bytes = scratch_bytes,
-          .prepare = prepare};
+          .scratch_bytes = bias_grad_scratch,
+          .prepare = prepare_bias_grad};
 }
 
 }  // namespace genesis::cuda

@@ -6,17 +6,17 @@
 namespace genesis::cuda {
 namespace {
 
-void run(const KernelContext& c) {
+void run_device_attention(const KernelContext& c) {
   const auto& shape = c.prepared<AttentionShape>();
   run_tiles(shape, data_of(shape, c));
 }
 
 constexpr KernelImpl kTiles = {.name = "tiles",
-                               .run = run,
+                               .run = run_device_attention,
                                .can_run = can_run_shape<plain_attention_declines>,
                                .prepare = prepare_attention};
 constexpr KernelImpl kGradientTiles = {.name = "tiles",
-                                       .run = run,
+                                       .run = run_device_attention,
                                        .can_run = can_run_shape<plain_attention_declines>,
                                        .scratch_bytes = scratch_of_shape<plain_gradient_scratch>,
                                        .prepare = prepare_attention};

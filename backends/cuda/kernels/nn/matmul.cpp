@@ -34,7 +34,7 @@ struct Products {
 };
 
 template <class Op>
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_device_matmul(const KernelQuery& query) {
   Described described = describe<Op>(query);
   auto products = std::make_shared<Products>();
   if (described.offsets.empty()) return products;
@@ -46,7 +46,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
 }
 
 template <class Op>
-int64_t scratch_bytes(const KernelQuery& query) {
+int64_t device_matmul_scratch(const KernelQuery& query) {
   const Described described = describe<Op>(query);
   return described.offsets.empty() ? 0 : gemm_workspace_bytes(described.problem, query.disabled);
 }
@@ -57,7 +57,7 @@ KernelChoice choose(const KernelQuery& query) {
   return described.offsets.empty() ? KernelChoice{} : choose_gemm(described.problem, query.disabled);
 }
 
-void run(const KernelContext& c) {
+void run_device_matmul(const KernelContext& c) {
   const auto& products = c.prepared<Products>();
   const auto* addend = products.has_addend ? c.inputs.back().as<const std::byte>() : nullptr;
   for (const BatchOffsets& at : products.offsets)
@@ -76,10 +76,10 @@ void run(const KernelContext& c) {
 template <class Op>
 KernelImpl gemm_implementation() {
   return {.name = "gemm",
-          .run = run,
+          .run = run_device_matmul,
           .can_run = decline_all_but_plain<Op>,
-          .scratch_bytes = scratch_bytes<Op>,
-          .prepare = prepare<Op>,
+          .scratch_bytes = device_matmul_scratch<Op>,
+          .prepare = prepare_device_matmul<Op>,
           .choose_inner = choose<Op>};
 }
 

@@ -36,7 +36,7 @@ std::optional<std::string> can_run(const KernelQuery& query) {
   }
 }
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_device_elementwise(const KernelQuery& query) {
   const FusedProgram program = program_of(query);
   const FusedPlan plan = plan_fused(program);
   auto made = std::make_shared<Prepared>();
@@ -50,7 +50,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   return made;
 }
 
-void run(const KernelContext& c) {
+void run_device_elementwise(const KernelContext& c) {
   const auto& kernel = c.prepared<Prepared>();
   if (kernel.blocks == 0) return;
   std::array<void*, kMaxFusedPointers> addresses;
@@ -66,7 +66,10 @@ void run(const KernelContext& c) {
                       parameters);  // the runner checks for errors
 }
 
-constexpr KernelImpl kGenerated = {.name = "generated", .run = run, .can_run = can_run, .prepare = prepare};
+constexpr KernelImpl kGenerated = {.name = "generated",
+                                   .run = run_device_elementwise,
+                                   .can_run = can_run,
+                                   .prepare = prepare_device_elementwise};
 
 }  // namespace
 

@@ -2,12 +2,12 @@
 // kernels are generated for the sizes of the node (reduce_source.h, reduce_kit.h) and compiled when a plan's steps
 // are created.
 #include "schema/ops/tensor/reduce.h"
-#include "backends/cuda/runtime/launch.h"
 #include "backends/cuda/codegen/nvrtc.h"
-#include "backends/cuda/device/packs.h"
 #include "backends/cuda/codegen/reduce_source.h"
-#include "backends/cuda/runtime/runtime.h"
 #include "backends/cuda/codegen/source_types.h"
+#include "backends/cuda/device/packs.h"
+#include "backends/cuda/runtime/launch.h"
+#include "backends/cuda/runtime/runtime.h"
 
 namespace genesis::cuda {
 namespace {
@@ -86,7 +86,7 @@ std::optional<std::string> can_run(const KernelQuery& query) {
 }
 
 template <Kind kind>
-int64_t scratch_bytes(const KernelQuery& query) {
+int64_t device_reduce_scratch(const KernelQuery& query) {
   return plan_of(query, kind).scratch_bytes();
 }
 
@@ -96,7 +96,7 @@ std::shared_ptr<std::byte> counters(int64_t count) {
 }
 
 template <Kind kind>
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_device_reduce(const KernelQuery& query) {
   const ReducePlan plan = plan_of(query, kind);
   auto made = std::make_shared<Prepared>();
   if (plan.results() == 0) return made;
@@ -111,7 +111,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   return made;
 }
 
-void run(const KernelContext& c) {
+void run_device_reduce(const KernelContext& c) {
   const auto& kernel = c.prepared<Prepared>();
   if (kernel.packed_blocks == 0) return;
   void* buffers[] = {c.input(0).data, c.output().data, c.scratch, kernel.counters.get()};
@@ -125,10 +125,10 @@ void run(const KernelContext& c) {
 
 template <Kind kind>
 constexpr KernelImpl kReduce = {.name = "generated",
-                                .run = run,
+                                .run = run_device_reduce,
                                 .can_run = can_run<kind>,
-                                .scratch_bytes = scratch_bytes<kind>,
-                                .prepare = prepare<kind>};
+                                .scratch_bytes = device_reduce_scratch<kind>,
+                                .prepare = prepare_device_reduce<kind>};
 
 constexpr OpKernel kOps[] = {{"sum", kReduce<Kind::kSum>},       {"mean", kReduce<Kind::kMean>},
                              {"prod", kReduce<Kind::kProd>},     {"max", kReduce<Kind::kMax>},

@@ -4,9 +4,9 @@
 namespace genesis::cuda {
 namespace {
 
-void run(const KernelContext& c) { copy_whole(c, c.output(), c.input(0)); }
+void run_device_reshape(const KernelContext& c) { copy_whole(c, c.output(), c.input(0)); }
 
-constexpr OpKernel kKernels[] = {{"reshape", {.name = "copy", .run = run}}};
+constexpr OpKernel kKernels[] = {{"reshape", {.name = "copy", .run = run_device_reshape}}};
 
 }  // namespace
 

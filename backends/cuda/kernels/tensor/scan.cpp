@@ -26,7 +26,7 @@ std::optional<std::string> can_run(const KernelQuery& query) {
   return std::nullopt;
 }
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_device_scan(const KernelQuery& query) {
   const ScanPlan plan = plan_of(query);
   auto made = std::make_shared<Prepared>();
   made->blocks = static_cast<unsigned>(plan.blocks());
@@ -40,7 +40,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   return made;
 }
 
-void run(const KernelContext& c) {
+void run_device_scan(const KernelContext& c) {
   const auto& kernel = c.prepared<Prepared>();
   if (kernel.blocks == 0) return;
   void* buffers[] = {c.input(0).data, c.output().data, c.scratch};
@@ -55,10 +55,10 @@ void run(const KernelContext& c) {
 constexpr OpKernel kOps[] = {
     {"cumsum",
      {.name = "generated",
-      .run = run,
+      .run = run_device_scan,
       .can_run = can_run,
       .scratch_bytes = [](const KernelQuery& q) { return plan_of(q).scratch_bytes(); },
-      .prepare = prepare}}};
+      .prepare = prepare_device_scan}}};
 
 }  // namespace
 
