@@ -25,7 +25,7 @@ DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)", re.M)
 DIRECTIVE = re.compile(r"^\s*#(?:[^\n]*\\\n)*[^\n]*", re.M)
 # These match a statement between two braces or semicolons of a namespace that declares a name: `struct X`, `int x =`, `void f(`.
 TYPE = re.compile(r"\b(?:struct|class|enum|union|using|concept)\s+(?:class\s+)?(\w+)\s*(?:final\s*)?(?:$|[:=;{])")
-FUNCTION = re.compile(r"(?<![:\w.>])(\w+|operator\s*\S+?)\s*\(")
+FUNCTION = re.compile(r"(?<![:\w.<>])(\w+|operator\s*\S+?)\s*\((?!\s*\*)")
 VARIABLE = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*=(?!=)")
 VARIABLE_WITHOUT_VALUE = re.compile(r"(?<!:)\b(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 # TEST(...) and other macros declare something with a name of its own in each file.
@@ -35,7 +35,8 @@ INTERNAL = re.compile(r"\b(?:static|constexpr|const)\b")
 INTERNAL_FUNCTION = re.compile(r"\b(?:static|constexpr)\b")
 ALIAS = re.compile(r"using\s+\w+\s*=|namespace\s+\w+\s*=")
 NO_OWN_NAME = re.compile(r"using\s+namespace\b|using\s+[\w:]+$|static_assert\b|template\s*<[^{}]*>\s*struct\s+\w+\s*<")
-USE = re.compile(r"\bTEST\w*\(\s*(\w+)|(?<![\w.:>])(\w+)(?=\s*[(<{])|(?<![\w.:>])(k?[A-Z]\w*)")
+# These match the name of a test's class, of what is called or made, of a function that an entry of a table names, and of a type.
+USE = re.compile(r"\bTEST\w*\(\s*(\w+)|(?<![\w.:>])(\w+)(?=\s*[(<{])|=\s*(\w+)(?=(?:<\w+>)?\s*[,}])|(?<![\w.:>])(k?[A-Z]\w*)")
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'\s*#\s*include\s*(<[^>]*>|"[^"]*")')
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
@@ -43,6 +44,7 @@ MEMBER = re.compile(r"(?:\.|->|::)\s*(\w+)")
 TEST_NAMES = re.compile(r"\b(?:TEST\w*|TYPED_TEST\w*|INSTANTIATE_\w+)\(\s*(\w+)(?:\s*,\s*(\w+))?")
 # Libraries look for functions of these names beside the type of an argument, or their macros read members of these names.
 NAMES_OF_LIBRARIES = {"to_json", "from_json", "PrintTo", "swap", "begin", "end", "type", "value"}
+DERIVED = re.compile(r"\bTEST_[FP]\b|\b(?:struct|class)\s+\w+\s*(?:final\s*)?:(?!:)")
 NAMESPACE = re.compile(r"\bnamespace\b([\w:\s]*)$")
 
 
@@ -67,10 +69,8 @@ def code_of(text):
     return DIRECTIVE.sub("", COMMENT_OR_TEXT.sub(" ", text))
 
 
-def private_names(text):
-    """The names in `text` that no other translation unit sees, each with what it stands for if it is an alias, which may be repeated."""
-    names = {name: None for name in DEFINE.findall(text)}
-    code = code_of(text)
+def statements_of(code):
+    """The statements at the level of a namespace, each with whether an unnamed namespace hides it."""
     hidden = [False]  # one entry per open namespace: True if it is unnamed or inside an unnamed one
     depth, begin = 0, 0  # depth counts open braces that belong to no namespace
     for brace in re.finditer(r"[{};]", code):
@@ -78,14 +78,28 @@ def private_names(text):
         begin = brace.end()
         if depth == 0 and brace.group() == "{" and (namespace := NAMESPACE.search(statement)):
             hidden.append(hidden[-1] or not namespace.group(1).strip())
-            continue
-        if depth == 0 and brace.group() == "}":
+        elif depth == 0 and brace.group() == "}":
             hidden.pop()
-            continue
-        if depth == 0 and (hidden[-1] or is_internal(statement)) and not NO_OWN_NAME.match(statement):
+        else:
+            if depth == 0:
+                yield statement, hidden[-1]
+            depth += {"{": 1, "}": -1, ";": 0}[brace.group()]
+
+
+def private_names(text):
+    """The names in `text` that no other translation unit sees, each with what it stands for if it is an alias, which may be repeated."""
+    names = {name: None for name in DEFINE.findall(text)}
+    operators = {}
+    for statement, is_hidden in statements_of(code_of(text)):
+        if (is_hidden or is_internal(statement)) and not NO_OWN_NAME.match(statement):
             for name in names_declared_by(statement):
                 names[name] = statement if ALIAS.match(statement) else None
-        depth += {"{": 1, "}": -1, ";": 0}[brace.group()]
+                if name.startswith("operator"):
+                    operators.setdefault(name, []).append(statement)
+    # An operator on a private type is an overload of its own in each source.
+    for name, statements in operators.items():
+        if all(names.keys() & set(re.findall(r"\w+", statement)) for statement in statements):
+            del names[name]
     return names
 
 
@@ -100,29 +114,38 @@ def headers_of(text):
 
 
 @functools.cache
-def calls_of(path):
-    """The names before a parenthesis in a header, and the headers of the project that it includes."""
-    text = path.read_text()
-    below = [ROOT / name for name in re.findall(r'#\s*include\s*"([^"]+)"', text)]
-    return set(re.findall(r"\b(\w+)\s*\(", text)), [header for header in below if header.is_file()]
+def declared_in(path):
+    """The names that a header declares outside of classes, and those of friends in them."""
+    code = code_of(path.read_text())
+    names = set(re.findall(r"\bfriend\b[^;{(]*?(\w+)\s*\(", code))
+    for statement, _ in statements_of(code):
+        names.update(names_declared_by(statement))
+    return names
 
 
 @functools.cache
-def functions_below(path):
-    """The names of all functions that a header or one below it may declare."""
+def headers_in(path):
+    """The headers of the project that a file includes."""
+    return [ROOT / name for name in re.findall(r'#\s*include\s*"([^"]+\.h)"', path.read_text()) if (ROOT / name).is_file()]
+
+
+@functools.cache
+def declared_below(path):
+    """The names that a header or one below it declares outside of classes."""
     names, seen, waiting = set(), {path}, [path]
     while waiting:
-        calls, below = calls_of(waiting.pop())
-        names |= calls
-        waiting += [header for header in below if header not in seen]
-        seen.update(below)
+        header = waiting.pop()
+        names |= declared_in(header)
+        waiting += [below for below in headers_in(header) if below not in seen]
+        seen.update(headers_in(header))
     return names
 
 
 def renamable(text, private):
     """The private names of a source that a macro can rename, as each occurrence of them in the source means what it declares.
 
-    A name behind `.`, `->` or `::` may be that of a member, a header may declare an overload, and a test's name becomes a text.
+    A name behind `.`, `->` or `::` may be that of a member, and one in a derived class that of an inherited member. A header may
+    declare an overload, and a test's name becomes a text.
     """
     headers = headers_of(text)
     if headers is None:
@@ -132,9 +155,10 @@ def renamable(text, private):
     others |= {name for names in TEST_NAMES.findall(code) for name in names}
     for header in headers:
         if (path := ROOT / header[1:-1]).is_file():
-            others |= set(re.findall(r"\w+", code_of(path.read_text())))
-            others |= functions_below(path)
-    return {name for name, alias in private.items() if alias is None and re.fullmatch(r"\w+", name)} - others
+            others |= declared_below(path)
+            if DERIVED.search(code):
+                others |= set(re.findall(r"\w+", code_of(path.read_text())))
+    return {name for name in private if re.fullmatch(r"\w+", name)} - others
 
 
 class Source:
