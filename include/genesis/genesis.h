@@ -18,7 +18,7 @@
 #include "models/formats/gguf/import.h"
 #include "models/formats/hugging_face/export.h"
 #include "models/formats/hugging_face/import.h"
-#include "models/generation/generate.h"
+#include "models/generation/generator.h"
 #include "models/jobs/train_job.h"
 #include "models/text/text_model.h"
 #include "models/tokenizer/tokenizer.h"
