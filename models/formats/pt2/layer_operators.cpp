@@ -136,8 +136,9 @@ BatchNormResult batch_normalized(Call& call, bool training) {
                     call.number_or("momentum", 0.1), call.number_or("eps", 1e-5));
 }
 Value batch_norm_of_eval(Call& call) {
+  const bool is_training = call.flag_or("training", false);
   if (!call.has("running_mean")) return batch_normalized(call, true).y;  // nothing is written
-  if (call.flag_or("training", false))
+  if (is_training)
     fail(
         "it normalizes by the batch, whose statistics this operator writes unseen: export with "
         "`torch.export.export(...).run_decompositions()`, or call model.eval() first");

@@ -102,14 +102,15 @@ TEST(Onnx, ExternalDataStaysInsideTheFolder) {
   std::ofstream(folder.path() / "inside/weights") << "0123456789abcdef";
   fs::create_symlink(folder.path() / "secret", folder.path() / "inside/link");
   fs::create_directory_symlink(folder.path(), folder.path() / "inside/up");
+  fs::create_hard_link(folder.path() / "secret", folder.path() / "inside/hard");
   const fs::path inside = folder.path() / "inside";
   const auto problem = [&](const std::string& location, const std::string& more = "") {
     return problem_of(
         model({node("Add", {"x", "w"}, {"y"})}, {tensor("w", {4}, 1, external(location, more))}), inside);
   };
   EXPECT_EQ(problem("weights"), "");
-  for (const char* outside :
-       {"../secret", "inside/../../secret", "/etc/passwd", "link", "up/secret", "", "."})
+  for (const char* outside : {"../secret", "inside/../../secret", "junk/../../secret", "/etc/passwd", "link",
+                              "up/secret", "hard", "", "."})
     expect_has(problem(outside), {"external file"});
   expect_has(problem((folder.path() / "secret").string()), {"refused"});
   expect_has(problem("missing"), {"'missing'", "No such file"});
@@ -119,6 +120,11 @@ TEST(Onnx, ExternalDataStaysInsideTheFolder) {
   expect_has(problem("weights", piece(13, piece(1, "offset") + piece(2, "9223372036854775807"))),
              {"expected 16"});
   expect_has(problem("weights", piece(13, piece(1, "length") + piece(2, "99"))), {"99 bytes"});
+  expect_has(problem("hard"), {"2 names", "cp"});
+  // Keys that are not those of the format are no attributes of anything (CVE-2026-34445).
+  EXPECT_EQ(problem("weights", piece(13, piece(1, "__class__") + piece(2, "9e18")) +
+                                   piece(13, piece(1, "basepath") + piece(2, "/etc"))),
+            "");
   // A file that was read from memory has no folder.
   expect_has(problem_of(model({node("Add", {"x", "w"}, {"y"})}, {tensor("w", {4}, 1, external("weights"))})),
              {"refused"});
