@@ -138,7 +138,10 @@ std::vector<ItemPtr> GraphRunner::run_graph(const OnnxGraph& graph, const std::v
     if (inputs[i]) frame.names[graph.inputs[i]] = inputs[i];
   for (const OnnxNode& node : graph.nodes) run_node(node, frame);
   std::vector<ItemPtr> outputs;
-  for (const std::string& name : graph.outputs) outputs.push_back(find(name, frame));
+  for (const std::string& name : graph.outputs) {
+    outputs.push_back(find(name, frame));
+    if (!outputs.back()) fail("output {} of a graph has no value", outputs.size() - 1);
+  }
   --depth_;
   return outputs;
 }

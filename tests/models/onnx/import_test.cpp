@@ -292,6 +292,14 @@ TEST(Onnx, LoopsHaveLimits) {
   };
   EXPECT_EQ(loop(std::string("\3\0\0\0\0\0\0\0", 8)), "");
   expect_has(loop(std::string("\0\0\0\0\1\0\0\0", 8)), {"4096 steps", "n_Loop"});
+  // A body whose condition has no name (found by fuzzing).
+  const std::string nameless = piece(1, node("Abs", {"v"}, {"v1"})) + piece(11, value_info("i", {}, 7)) +
+                               piece(11, value_info("c", {}, 9)) + piece(11, value_info("v", {4})) +
+                               piece(12, value_info("", {}, 9)) + piece(12, value_info("v1", {4}));
+  expect_has(
+      problem_of(model({node("Loop", {"n", "", "x"}, {"y"}, piece(5, piece(1, "body") + piece(6, nameless)))},
+                       {tensor("n", {}, 7, piece(9, std::string("\3\0\0\0\0\0\0\0", 8)))})),
+      {"n_Loop", "output 0 of a graph has no value"});
 }
 
 TEST(Onnx, EverythingThatIsNotReadIsListed) {

@@ -191,7 +191,8 @@ class Regions(nn.Module):
         again.mul_(2)
         return (parts, F.unfold(line, (3, 1), padding=(1, 0)), i.unsqueeze(0).repeat(x.shape[0], 1), turned, again + x.permute(1, 0, 2, 3),
                 (i & 12) | (i ^ 5), ~i, i.to(torch.int32) & -4, sum(torch.meshgrid(i[:2], i[2:5], indexing='xy')),
-                torch.cat([torch.zeros(0), x.tensor_split((1, 2), 1)[1].tile(2, 1)], 1), torch.arange(64)[-x.shape[0]:] * 2)
+                torch.cat([torch.zeros(0), x.tensor_split((1, 2), 1)[1].tile(2, 1)], 1), torch.arange(64)[-x.shape[0]:] * 2,
+                F.avg_pool2d(x, 40, ceil_mode=True), torch.outer(i[:3], i[3:]))
 
 
 def regions_inputs(b, t):
