@@ -106,8 +106,9 @@ Plan plan_by_scales(Call& call, Value x, const std::vector<double>& scales) {
     plan.plans.emplace_back();
     if (scales[i] == 1) continue;
     const int64_t input = x.dim(plan.axes[i]).value();
-    plan.plans.back() = ResizedAxis{static_cast<int64_t>(std::floor(scales[i] * static_cast<double>(input))),
-                                    input, scales[i]};
+    const double size = std::floor(scales[i] * static_cast<double>(input));
+    if (!(size >= 0 && size < 1e15)) fail("an axis of {} is resized by {}", input, scales[i]);
+    plan.plans.back() = ResizedAxis{static_cast<int64_t>(size), input, scales[i]};
   }
   return plan;
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <random>
 
@@ -300,6 +301,22 @@ TEST(Onnx, LoopsHaveLimits) {
       problem_of(model({node("Loop", {"n", "", "x"}, {"y"}, piece(5, piece(1, "body") + piece(6, nameless)))},
                        {tensor("n", {}, 7, piece(9, std::string("\3\0\0\0\0\0\0\0", 8)))})),
       {"n_Loop", "output 0 of a graph has no value"});
+}
+
+TEST(Onnx, FactorsOfResizingHaveLimits) {
+  const auto resized = [&](float factor, const std::string& attributes = "") {
+    std::string bytes(sizeof factor, '\0');
+    std::memcpy(bytes.data(), &factor, sizeof factor);
+    return problem_of(
+        model({node("Resize", {"x", "", "s"}, {"a"}, attributes), node("Identity", {"x"}, {"y"})},
+              {tensor("s", {1}, 1, piece(9, bytes))}));
+  };
+  EXPECT_EQ(resized(2), "");
+  EXPECT_EQ(resized(0.1F), "");  // no element is left
+  for (const float factor : {1e20F, -1.0F, 0.0F, std::nanf("")}) expect_has(resized(factor), {"n_Resize"});
+  const std::string linear = piece(5, piece(1, "mode") + piece(4, "linear") + number(20, 3)),
+                    antialias = piece(5, piece(1, "antialias") + number(3, 1) + number(20, 2));
+  expect_has(resized(1e-9F, linear + antialias), {"n_Resize"});
 }
 
 TEST(Onnx, EverythingThatIsNotReadIsListed) {
