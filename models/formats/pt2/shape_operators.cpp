@@ -3,6 +3,7 @@
 
 #include "builder/functions.h"
 #include "models/formats/pt2/operators.h"
+#include "models/formats/repetitions.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/tensor/index.h"
@@ -234,19 +235,7 @@ Value repeated(Call& call) {
   std::vector<Dim> repeats = call.sizes(call.has("dims") ? "dims" : "repeats");
   while (x.rank() < static_cast<int>(repeats.size())) x = unsqueeze(x, 0);
   while (x.rank() > static_cast<int>(repeats.size())) repeats.insert(repeats.begin(), 1);
-  if (std::ranges::all_of(repeats, &Dim::is_constant)) {
-    std::vector<int64_t> counts;
-    for (const Dim& count : repeats) counts.push_back(count.value());
-    return tile(x, counts);
-  }
-  for (size_t i = 0; i < repeats.size(); ++i) {
-    if (repeats[i] == Dim(1)) continue;
-    const auto axis = static_cast<int>(i);
-    Shape copies = unsqueeze(x, axis).shape(), whole = x.shape();
-    copies[axis] = repeats[i], whole[axis] = x.dim(axis) * repeats[i];
-    x = reshape(expand(unsqueeze(x, axis), copies), whole);
-  }
-  return x;
+  return repeat_by_sizes(x, repeats);
 }
 Value elements_repeated(Call& call) {
   Value x = call.tensor("self");

@@ -246,6 +246,21 @@ TEST(Onnx, ANumberThatDependsOnDataNeedsTheCount) {
             (Numbers{0, 0, 0, 5, 0, 7, 8}));
 }
 
+TEST(Onnx, AnOperatorThatNeedsASizeNeedsTheCount) {
+  EXPECT_EQ(counted({node("Reshape", {"nz", "minus"}, {"f"}), node("Unique", {"f"}, {"y"})}, true),
+            (Numbers{0, 2, 3}));
+}
+
+TEST(Onnx, ASizeMayBeCalledLikeOurOwn) {
+  const std::string open = piece(1, piece(2, "_found0"));
+  const std::string x = piece(1, "x") + piece(2, piece(1, number(1, 1) + piece(2, open)));
+  const std::string graph =
+      piece(1, node("Unique", {"x"}, {"y"})) + piece(11, x) + piece(12, value_info("y", {}));
+  models::onnx::Program program(file_of(number(1, 9) + piece(7, graph) + piece(8, number(2, 18))), {});
+  const auto y = program.run({{"x", Tensor::of(std::vector<float>{5, 1, 5})}});
+  EXPECT_EQ(y.at("y").to_doubles(), (Numbers{1, 5}));
+}
+
 TEST(Onnx, MoreBoxesMayBeAskedForThanThereAre) {
   const std::string half("\0\0\0\x3f", 4);
   const auto open_size = [](const std::string& name, const std::string& first, const std::string& second,
