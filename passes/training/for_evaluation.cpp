@@ -22,9 +22,9 @@ using Statistics = std::map<ValueId, int32_t>;
 
 // Returns the mean or the variance of a batch norm that a new running statistic is computed from, through elementwise ops and reshapes.
 std::optional<ValueId> statistic_behind(const Graph& graph, ValueId value, int depth = 0) {
-  constexpr int kMostOps = 12;  // one update has about six
+  constexpr int kMaxOps = 12;  // one update has about six
   const ValueInfo& info = graph.value(value);
-  if (info.kind != ValueKind::kNode || depth > kMostOps) return std::nullopt;
+  if (info.kind != ValueKind::kNode || depth > kMaxOps) return std::nullopt;
   const Node& node = graph.node(info.producer);
   if (is<ops::BatchNorm>(*node.op)) return value == node.outputs[0] ? std::nullopt : std::optional(value);
   if (!node.op->info.elementwise && !is<ops::Reshape, ops::Cast>(*node.op)) return std::nullopt;
@@ -75,7 +75,7 @@ ForEvaluation for_evaluation(const Graph& graph) {
     rewriter.drop_update(mean->second), rewriter.drop_update(var->second);
     drop_count(rewriter, graph.model(), mean->second);
     ++batch_norms;
-    // What computed the new statistics reads the old ones until it is removed, as nothing needs it.
+    // The nodes that computed the new statistics read the old ones until they are removed, as nothing needs them.
     const DType wide = graph.type(node.outputs[1]).dtype;
     const auto running = [&](int32_t state) { return cast(rewriter.graph().state(state), wide); };
     return std::vector<Value>{evaluated(rewriter, node, from_attributes<ops::BatchNorm>(node.attributes),

@@ -8,7 +8,7 @@ namespace genesis::passes {
 
 struct ForEvaluation {
   Graph graph;
-  int64_t batch_norms = 0, dropouts = 0;  // how many have another form now
+  int64_t batch_norms = 0, dropouts = 0;  // the number of those that have another form now
 };
 
 // Returns the graph in which batch norms that update running statistics use these and leave them as they are, and dropout does nothing.

@@ -6,7 +6,7 @@
 
 #include "schema/file/format/records.h"
 #include "schema/file/links/link_table.h"
-#include "schema/file/writer.h"
+#include "schema/file/save_options.h"
 #include "schema/graph/model.h"
 
 namespace genesis::file {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "models/chat/jinja/library/library.h"
+#include "models/chat/jinja/rendered.h"
 #include "models/chat/jinja/syntax/syntax.h"
-#include "models/chat/jinja/template.h"
 
 namespace genesis::jinja {
 

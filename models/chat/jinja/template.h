@@ -8,26 +8,13 @@
 
 #include <ctime>
 #include <memory>
-#include <string>
 #include <string_view>
-#include <vector>
 
+#include "models/chat/jinja/rendered.h"
 #include "models/chat/jinja/values/budget.h"
 #include "models/chat/jinja/values/value.h"
 
 namespace genesis::jinja {
-
-struct Span {
-  size_t begin, end;  // byte range
-};
-
-// The result of rendering a template.
-struct Rendered {
-  std::string text;
-  std::vector<Span> generations;  // texts marked with {% generation %} (the assistant's words), in order
-  bool lost_generation =
-      false;  // a mark was inside of a macro or a {% set %} block, so that its position is unknown
-};
 
 // A compiled template. It is immutable, so that threads may share one; copies share its data.
 class Template {

@@ -240,9 +240,9 @@ Value places_of_nonzero(Call& call) {
 
 // The order of rows [n, elements] by their first different element, from the stable sorts by the last element to the first.
 Value order_of_rows(Graph& graph, Value rows) {
-  constexpr int64_t kMost = 1024;
+  constexpr int64_t kMax = 1024;
   const int64_t elements = rows.dim(1).value();
-  if (elements > kMost) fail("Unique compares slices of {} elements: expected at most {}", elements, kMost);
+  if (elements > kMax) fail("Unique compares slices of {} elements: expected at most {}", elements, kMax);
   Value order = arange(graph, rows.dim(0));
   for (int64_t i = elements; i-- > 0;)
     order = index_select(order, 0, argsort(index_select(select(rows, 1, i), 0, order), 0));

@@ -1,8 +1,8 @@
-// Operators on the bits of integers (builder/bits.h), and divisions, composed of arithmetic.
+// Operators on the bits of integers (models/formats/bits.h), and divisions, composed of arithmetic.
 #include <limits>
 
-#include "builder/bits.h"
 #include "builder/functions.h"
+#include "models/formats/bits.h"
 #include "models/formats/onnx/element_types.h"
 #include "models/formats/onnx/integers.h"
 #include "models/formats/onnx/operators.h"

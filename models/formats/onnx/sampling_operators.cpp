@@ -1,11 +1,11 @@
-// Operators that interpolate (builder/interpolation.h, builder/regions.h): along axes, at grids of places, and in regions.
+// Operators that interpolate (builder/interpolation.h, builder/vision/regions.h): along axes, at grids of places, and in regions.
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "builder/functions.h"
 #include "builder/interpolation.h"
-#include "builder/regions.h"
+#include "builder/vision/regions.h"
 #include "models/formats/onnx/operators.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"

@@ -1,9 +1,9 @@
 // Operators on elements: arithmetic, functions, comparisons and logic.
 #include <limits>
 
-#include "builder/bits.h"
 #include "builder/functions.h"
 #include "builder/math_functions.h"
+#include "models/formats/bits.h"
 #include "models/formats/pt2/operators.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"

@@ -4,7 +4,7 @@
 #include "builder/convolution.h"
 #include "builder/functions.h"
 #include "builder/interpolation.h"
-#include "builder/regions.h"
+#include "builder/vision/regions.h"
 #include "models/formats/pt2/operators.h"
 #include "schema/core/error.h"
 #include "schema/ops/tensor/index.h"
@@ -17,10 +17,10 @@ constexpr const char kNearest[] = "nearest", kExact[] = "nearest-exact", kLinear
 
 int64_t scaled_size(int64_t size, double factor) {
   const double scaled = std::floor(static_cast<double>(size) * factor);
-  constexpr double kMost = 1 << 26;
-  if (!(scaled >= 1 && scaled <= kMost))
+  constexpr double kMax = 1 << 26;
+  if (!(scaled >= 1 && scaled <= kMax))
     fail("it resizes an axis of {} elements by {}: expected a result of 1 to {} elements", size, factor,
-         static_cast<int64_t>(kMost));
+         static_cast<int64_t>(kMax));
   return static_cast<int64_t>(scaled);
 }
 

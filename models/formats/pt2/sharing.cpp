@@ -78,7 +78,7 @@ bool is_contiguous(const Shape& shape, const std::vector<Dim>& strides) {
 }
 
 // Returns true if torch's reshape to `shape` makes a view: each run of axes whose elements follow one another in memory must be a run of new
-// axes (computeStride of ATen/TensorUtils.cpp). Sizes that differ as polynomials are different, as they were for the exporter.
+// axes (computeStride of ATen). Sizes that differ as polynomials are different, as they were for the exporter.
 bool reshape_makes_view(const Shape& source, const std::vector<Dim>& strides, const Shape& shape) {
   int at = shape.rank() - 1;
   Dim elements = 1, seen = 1;

@@ -3,7 +3,7 @@
 
 #include "schema/graph/graph.h"
 
-namespace genesis {
+namespace genesis::models {
 
 enum class BitOperation { kAnd, kOr, kXor };
 
@@ -16,4 +16,4 @@ Value combine_bits(Value a, Value b, BitOperation operation);
 // Bit `bit` of integers in i64: 0 or 1.
 Value bit_of(Value x, int bit);
 
-}  // namespace genesis
+}  // namespace genesis::models

@@ -1,4 +1,4 @@
-#include "builder/regions.h"
+#include "builder/vision/regions.h"
 
 #include <vector>
 
@@ -68,12 +68,12 @@ Value bilinear(Value x, Value y_at, Value x_at, double height, double width) {
 
 Value roi_align(Value x, Value boxes, Value images, const RoiAlignOptions& options) {
   const int64_t height = options.height, width = options.width, each = options.samples;
-  constexpr int64_t kMost = 4096;
-  if (each < 1 || height < 1 || width < 1 || each > kMost || height > kMost || width > kMost)
+  constexpr int64_t kMax = 4096;
+  if (each < 1 || height < 1 || width < 1 || each > kMax || height > kMax || width > kMax)
     fail(
         "roi_align has {} samples in {} x {} bins: expected 1 to {} each (a number of samples that follows "
         "from the size of a region depends on data)",
-        each, height, width, kMost);
+        each, height, width, kMax);
   const auto side = [&](int64_t i) {
     return select(boxes, 1, i) * options.scale - (options.aligned ? 0.5 : 0.0);
   };

@@ -1,4 +1,4 @@
-#include "builder/bits.h"
+#include "models/formats/bits.h"
 
 #include <limits>
 
@@ -6,7 +6,7 @@
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 
-namespace genesis {
+namespace genesis::models {
 namespace {
 
 Value combine(Value a, Value b, BitOperation operation) {
@@ -40,4 +40,4 @@ Value combine_bits(Value a, Value b, BitOperation operation) {
   return combine_bits(a, b, operation, static_cast<int>(8 * size_of(dtype)), dtype != DType::u8);
 }
 
-}  // namespace genesis
+}  // namespace genesis::models
