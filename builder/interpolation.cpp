@@ -222,9 +222,27 @@ ResizeRules rules_of(const InterpolateOptions& options) {
   return rules;
 }
 
+// Throws Error for factors whose places or numbers of neighbors cannot be computed.
+void check_plan(const ResizeRules& rules, const ResizedAxis& plan) {
+  constexpr int64_t kMaxPlaces = int64_t{1} << 26;
+  const double least =
+      rules.antialias ? 1e-5 : 1e-12;  // with antialias, a place has about 4 / scale neighbors
+  const bool is_finite = std::isfinite(plan.begin) && std::isfinite(plan.end) &&
+                         std::abs(plan.begin) < 1e12 && std::abs(plan.end) < 1e12;
+  const double neighbors = rules.antialias ? std::max(1.0, 4 / plan.scale) : 1;
+  if (plan.input < 1 || plan.size < 0 || !(plan.scale >= least && plan.scale <= 1e12) || !is_finite ||
+      static_cast<double>(plan.size) * neighbors > static_cast<double>(kMaxPlaces))
+    fail(
+        "an axis of {} elements is resized to {} by a factor of {}: expected a factor of {} to 1e12 and at "
+        "most {} places",
+        plan.input, plan.size, plan.scale, least, kMaxPlaces);
+}
+
 }  // namespace
 
 Value resize_axis(Value x, int axis, const ResizeRules& rules, const ResizedAxis& plan) {
+  check_plan(rules, plan);
+  if (plan.size == 0) return narrow(x, axis, 0, 0);
   const Neighbors n = neighbors_of(rules, plan);
   const bool is_outside = std::ranges::find(n.is_outside, true) != n.is_outside.end();
   Value y;

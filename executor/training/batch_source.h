@@ -1,4 +1,5 @@
-// A source of training batches. It is a pure function of the position, so a run that is resumed sees the same batches.
+// A source of training batches, and the share of one rank. It is a pure function of the position, so a run that is resumed sees the same
+// batches.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <optional>
 
 #include "executor/inputs.h"
+#include "schema/ranks/mesh.h"
 
 namespace genesis {
 
@@ -33,5 +35,11 @@ class Prefetcher {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// Gives each rank of a mesh its shard of every batch: equal, contiguous shards of the first dimension, in the order of the mesh
+// axis "data". So the order of samples does not depend on the number of ranks, and a run resumed with another number of ranks
+// continues with the next sample. Returns a source of this rank's shards, or `source` itself if the mesh has one rank along "data".
+// Every rank gets the scalars of a batch. A batch that cannot be divided evenly is an Error that suggests sizes.
+std::unique_ptr<BatchSource> share_of(std::unique_ptr<BatchSource> source, const Mesh& mesh, int64_t rank);
 
 }  // namespace genesis

@@ -10,7 +10,7 @@
 //                    }});
 #pragma once
 
-#include "models/generation/request.h"
+#include "models/generation/generate_options.h"
 #include "models/generation/stop_strings.h"
 
 namespace genesis::text {

@@ -1,7 +1,8 @@
-// The options for generating a text, and its result.
+// The options for generating a text, a request to a Generator (models/generation/generator.h), and its result.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,20 @@ struct GenerateResult {
   double compile_seconds = 0;         // time for plans and kernels that the session did not have yet
   double prefill_seconds = 0;         // time until the first new token
   double decode_seconds = 0;  // time after it, without the callback's own time while the device is idle
+};
+
+// Converts the tokens of one answer to text, one by one.
+struct TokenText {
+  std::function<std::string(int64_t token)> add;  // returns the text that is complete by now
+  std::function<std::string()> finish;            // returns the rest
+};
+
+// One request of generate_all().
+struct Request {
+  std::vector<int64_t> prompt;
+  GenerateOptions options = {};
+  std::function<bool(const Piece&)> on_piece = {};  // the same as for continue_with()
+  bool shares_prompt = false;                       // see generation::Request
 };
 
 }  // namespace genesis::text

@@ -1,7 +1,7 @@
 // Generates text with a language model: reads prompts into the KV cache, then generates token by token.
 //
 //     Session session = open_for_generation(load_model("qwen.genesis"), {.device = "auto"});
-//     Generator generator(session, {.text = byte_text});  // models/generation/generate.h; a tokenizer has a StreamDecoder for it
+//     Generator generator(session, {.text = byte_text});  // a tokenizer has a StreamDecoder for it
 //     auto answer = generator.continue_with(tokens, {.temperature = 0.7, .stop_tokens = {2}}, [](const Piece& piece) {
 //       std::cout << piece.text;
 //       return true;
@@ -28,11 +28,12 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "executor/generation/drafter.h"
 #include "executor/session.h"
-#include "models/generation/request.h"
+#include "models/generation/generate_options.h"
 
 namespace genesis::text {
 
@@ -115,5 +116,14 @@ class Generator {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// Answers one prompt, starting from an empty text, in a session of open_for_generation().
+GenerateResult generate(Session& session, const std::vector<int64_t>& prompt, const GenerateOptions& options,
+                        const std::function<bool(const Piece&)>& on_piece = {});
+
+// Bytes as tokens, for models with a vocabulary of 256.
+std::vector<int64_t> encode_bytes(const std::string& text);
+std::string decode_bytes(const std::vector<int64_t>& tokens);
+TokenText byte_text();
 
 }  // namespace genesis::text

@@ -6,14 +6,9 @@
 #include <cstdint>
 
 #include "executor/distributed/world.h"
+#include "models/jobs/train_settings.h"
 
 namespace genesis::jobs {
-
-// The reasons why a job should stop.
-struct StopVote {
-  int asked = 0;  // the number that TrainJob::should_stop returned, such as a signal; 0: nobody asks
-  bool time_up = false;
-};
 
 class StopVotes {
  public:

@@ -7,10 +7,11 @@
 #include <utility>
 
 #include "executor/distributed/traffic.h"
+#include "executor/training/batch_source.h"
 #include "executor/training/checkpoint.h"
-#include "executor/training/rank_share.h"
 #include "models/jobs/load_training.h"
 #include "models/jobs/output_files.h"
+#include "models/jobs/stop_votes.h"
 #include "models/jobs/train_data.h"
 #include "models/jobs/training_checks.h"
 #include "models/jobs/training_output.h"

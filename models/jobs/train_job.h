@@ -18,7 +18,6 @@
 #include "executor/distributed/world.h"
 #include "executor/inspector.h"
 #include "executor/training/trainer.h"
-#include "models/jobs/stop_votes.h"
 #include "models/jobs/train_settings.h"
 
 namespace genesis::jobs {

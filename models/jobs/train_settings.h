@@ -13,6 +13,12 @@
 
 namespace genesis::jobs {
 
+// The reasons why a job should stop.
+struct StopVote {
+  int asked = 0;  // the number that TrainJob::should_stop returned, such as a signal; 0: nobody asks
+  bool time_up = false;
+};
+
 struct TrainJob {
   std::string model;  // a .genesis file, or a folder of checkpoints: its newest
   std::vector<std::string>

@@ -9,7 +9,7 @@
 #include "executor/session_cache.h"
 #include "models/chat/jinja/values/json_value.h"
 #include "models/chat/json_config.h"
-#include "models/generation/generate.h"
+#include "models/generation/generator.h"
 #include "models/serving/api_error.h"
 #include "models/text/draft_source.h"
 #include "models/tokenizer/unicode/byte_alphabet.h"
@@ -55,8 +55,7 @@ std::shared_ptr<const Model> with_rows(const std::shared_ptr<const Model>& model
     check_host_has(options.cache_bytes + options.prefix_bytes, "the KV cache and --prefix-cache");
   else if (options.cache_bytes > 0)
     check_host_has(options.cache_bytes, "the KV cache");
-  if (options.cache_bytes == 0)
-    check_cache_fits(*sized, options.session.device);
+  if (options.cache_bytes == 0) check_cache_fits(*sized, options.session.device);
   return options.adapters.empty() ? sized : text::with_adapters(*sized, options.adapters);
 }
 

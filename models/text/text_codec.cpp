@@ -1,6 +1,6 @@
 #include "models/text/text_codec.h"
 
-#include "models/generation/generate.h"
+#include "models/generation/generator.h"
 #include "models/generation/vocabulary.h"
 #include "models/text/load_tokenizer.h"
 #include "models/tokenizer/model_files.h"

@@ -10,7 +10,7 @@
 #include <map>
 
 #include "backends/cpu/simd/amx.h"
-#include "models/generation/generate.h"
+#include "models/generation/generator.h"
 #include "models/zoo.h"
 #include "passes/pipelines.h"
 #include "passes/training/schedules.h"

@@ -1,5 +1,5 @@
 // Tests generation against the plain algorithm: run `forward` on the whole text so far and take the likeliest token.
-#include "models/generation/generate.h"
+#include "models/generation/generator.h"
 
 #include <algorithm>
 #include <cmath>

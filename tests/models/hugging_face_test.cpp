@@ -16,7 +16,7 @@
 #include "models/formats/hugging_face/config.h"
 #include "models/formats/hugging_face/import.h"
 #include "models/formats/hugging_face/text_part.h"
-#include "models/generation/generate.h"
+#include "models/generation/generator.h"
 #include "models/generation/sampling_entries.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"

@@ -82,7 +82,7 @@ TEST_P(Programs, GiveTorchsNumbers) {
 
 INSTANTIATE_TEST_SUITE_P(Pt2, Programs,
                          ::testing::Values("mlp", "shapes", "convolutions", "images", "qwen2", "pictures",
-                                           "reader", "recurrent", "writes", "pixels"),
+                                           "reader", "recurrent", "regions", "writes", "pixels"),
                          [](const auto& info) { return info.param; });
 
 class Training : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
@@ -107,6 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Pt2, Training,
                                            std::pair{"qwen2", "cross_entropy"},
                                            std::pair{"pictures", "cross_entropy"}, std::pair{"reader", "ctc"},
                                            std::pair{"recurrent", "mse=output.0"},
+                                           std::pair{"regions", "mse=output.0"},
                                            std::pair{"pixels", "cross_entropy"}),
                          [](const auto& info) { return info.param.first; });
 

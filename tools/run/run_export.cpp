@@ -81,6 +81,9 @@ void export_onnx(const ExportFlags& flags) {
   if (!flags.like.empty()) return with_context([&] { patch_onnx(flags, *model); }, context);
   const auto exported = with_context(
       [&] { return models::onnx::export_model(*model, flags.output, {.entry = flags.entry}); }, context);
+  if (exported.batch_norms + exported.dropouts > 0)
+    log_info("written for inference: {} batch norms use their running statistics, {} dropouts are left out",
+             exported.batch_norms, exported.dropouts);
   std::vector<std::string> files;
   for (const auto& file : exported.files) files.push_back(file.string());
   flags.out.print({{"files", files}, {"nodes", exported.nodes}, {"parameters", exported.parameters}}, [&] {

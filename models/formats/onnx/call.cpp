@@ -139,9 +139,15 @@ int64_t Call::number_of(size_t place, const Dim& size) const {
   if (size.is_constant()) return size.value();
   const std::string problem = fmt::format("its input {} is {}: expected a number", place, size.to_string());
   if (bounded_symbol(size).empty()) fail("{}", problem);
+  fail_on_size(problem, place);
+}
+
+void Call::fail_on_size(const std::string& problem, size_t place) const {
   std::vector<std::string> inputs;
   for (const ValueId id : graph().inputs()) inputs.push_back(graph().value(id).name);
-  throw NeedsValue(problem + " that does not depend on data", inputs);
+  throw NeedsValue(fmt::format("{} (a size of its input {}, {}, depends on data)", problem, place,
+                               tensor(place).type().to_string()),
+                   inputs);
 }
 
 int64_t Call::integer(size_t place) const {

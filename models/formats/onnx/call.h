@@ -66,6 +66,8 @@ class Call {
   int64_t number_of(size_t place, const Dim& size) const;  // `size` is an element of the input
   double number(size_t place) const;
   std::optional<KnownSizes> try_sizes(size_t place) const;
+  // Throws NeedsValue: a size of an input depends on data, and values of the model's inputs decide it.
+  [[noreturn]] void fail_on_size(const std::string& problem, size_t place) const;
 
   // --- attributes
   bool has_attribute(const std::string& name) { return find(name) != nullptr; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "models/formats/bounded_sizes.h"
 #include "models/formats/onnx/element_types.h"
 #include "models/formats/onnx/operators.h"
 #include "schema/core/error.h"
@@ -138,7 +139,10 @@ std::vector<ItemPtr> GraphRunner::run_graph(const OnnxGraph& graph, const std::v
     if (inputs[i]) frame.names[graph.inputs[i]] = inputs[i];
   for (const OnnxNode& node : graph.nodes) run_node(node, frame);
   std::vector<ItemPtr> outputs;
-  for (const std::string& name : graph.outputs) outputs.push_back(find(name, frame));
+  for (const std::string& name : graph.outputs) {
+    outputs.push_back(find(name, frame));
+    if (!outputs.back()) fail("output {} of a graph has no value", outputs.size() - 1);
+  }
   --depth_;
   return outputs;
 }
@@ -171,6 +175,26 @@ ItemPtr GraphRunner::find(const std::string& name, const Frame& frame) const {
   fail("the value '{}' is read, and nothing before makes it", name);
 }
 
+namespace {
+
+// Translates a call. One that fails on a size that depends on data may be translated for given values of the inputs.
+Results translated(const Operator& operation, Call& call) {
+  try {
+    return operation.translate(call);
+  } catch (const NeedsValue&) {
+    throw;
+  } catch (const Error& problem) {
+    for (size_t i = 0; i < call.count(); ++i) {
+      if (!call.has(i) || !call.item(i)->value) continue;
+      for (const Dim& size : call.item(i)->value.shape())
+        if (!bounded_symbol(size).empty()) call.fail_on_size(problem.what(), i);
+    }
+    throw;
+  }
+}
+
+}  // namespace
+
 std::vector<ItemPtr> GraphRunner::run_operator(const OnnxNode& node, const std::vector<ItemPtr>& inputs,
                                                const Frame& frame) {
   const Operator* operation = find_operator(node.op);
@@ -179,7 +203,7 @@ std::vector<ItemPtr> GraphRunner::run_operator(const OnnxNode& node, const std::
   Call call(*environment_, node, version_of(node.op, frame), inputs);
   const Frame* const previous = frame_;
   frame_ = &frame;
-  Results results = operation->translate(call);
+  Results results = translated(*operation, call);
   frame_ = previous;
   call.check_all_read();
   keep_elements(*operation, inputs, results);

@@ -13,11 +13,12 @@ namespace {
 
 constexpr int64_t kOldestOpset = 1, kNewestOpset = 28;
 
-// Returns a name for a symbolic size: letters, digits and '_', not beginning with a digit.
+// Returns a name for a symbolic size: letters, digits and '_', not beginning with a digit, and none of those of sizes that depend on data.
 std::string symbol_name(const std::string& wanted) {
   std::string name = wanted;
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') c = '_';
+  if (!name.empty() && !bounded_symbol(Dim::symbol(name)).empty()) return "size" + name;
   return std::isdigit(static_cast<unsigned char>(name[0])) ? "_" + name : name;
 }
 

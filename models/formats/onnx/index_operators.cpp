@@ -238,19 +238,35 @@ Value places_of_nonzero(Call& call) {
   return call.g().constant("nonzero", Tensor::of(shape, places));
 }
 
-// The different elements, sorted or in the order in which they first occur; where each occurs first; which of them each element is; and
-// how often each occurs. All follow from a stable sort.
+// The order of rows [n, elements] by their first different element, from the stable sorts by the last element to the first.
+Value order_of_rows(Graph& graph, Value rows) {
+  constexpr int64_t kMax = 1024;
+  const int64_t elements = rows.dim(1).value();
+  if (elements > kMax) fail("Unique compares slices of {} elements: expected at most {}", elements, kMax);
+  Value order = arange(graph, rows.dim(0));
+  for (int64_t i = elements; i-- > 0;)
+    order = index_select(order, 0, argsort(index_select(select(rows, 1, i), 0, order), 0));
+  return order;
+}
+
+// The different elements, or slices along an axis, sorted or in the order in which they first occur; where each occurs first; which of
+// them each element is; and how often each occurs. All follow from a stable sort.
 Results different_elements(Call& call) {
-  if (call.has_attribute("axis")) fail("Unique along an axis is not read");
   const bool is_sorted = call.attribute("sorted", 1) != 0;
-  const Value given = call.tensor(0), x = reshape(given, {given.shape().numel()});
-  const Dim n = x.dim(0);
+  const Value given = call.tensor(0);
+  const bool has_axis = call.has_attribute("axis");
+  const int axis = has_axis ? axis_of(call, given) : 0;
+  const Value x = has_axis ? given : reshape(given, {given.shape().numel()});
+  const Dim n = x.dim(axis);
   if (!n.is_constant() || n.value() < 1)
     fail("Unique of {} elements is not read: give the open sizes values", n.to_string());
-  const auto [sorted, from] = sort(x, 0);
-  const Value before = narrow(sorted, 0, 0, n - 1), behind = narrow(sorted, 0, 1, n - 1);
+  const Value first = movedim(x, axis, 0),
+              rows = reshape(first, {n, first.shape().numel().divide_exact(n).value()});
+  const Value from = order_of_rows(call.graph(), rows), sorted = index_select(x, axis, from);
+  const Value in_order = index_select(rows, 0, from);
+  const Value differs = narrow(in_order, 0, 0, n - 1) != narrow(in_order, 0, 1, n - 1);
   const Value is_new =
-      concat({full(call.graph(), {1}, 1, DType::i64), cast(before != behind, DType::i64)}, 0);
+      concat({full(call.graph(), {1}, 1, DType::i64), cast(any(differs, {1}), DType::i64)}, 0);
   const Value none = zeros(call.graph(), {n}, DType::i64), ones = full(call.graph(), {n}, 1, DType::i64);
   const Value rank = cumsum(is_new, 0) - 1;               // by place in the sorted elements
   const Value rank_at = scatter(none, 0, from, rank);     // by place in x
@@ -260,12 +276,12 @@ Results different_elements(Call& call) {
               places = reshape(found, {found.dim(0)});
   const auto at = [](Value values, Value index) { return index_select(values, 0, index); };
   if (is_sorted)
-    return {item_of(at(sorted, places), call.element(0)), item_of(at(from, places)), item_of(rank_at),
-            item_of(narrow(counts, 0, 0, places.dim(0)))};
+    return {item_of(index_select(sorted, axis, places), call.element(0)), item_of(at(from, places)),
+            item_of(rank_at), item_of(narrow(counts, 0, 0, places.dim(0)))};
   const Value number = cumsum(firsts_in_x, 0) - 1;  // numbers those that occur first, by place in x
   const Value number_of_rank = scatter_add(none, 0, rank, is_new * at(number, from));
-  return {item_of(at(x, places), call.element(0)), item_of(places), item_of(at(number_of_rank, rank_at)),
-          item_of(at(counts, at(rank_at, places)))};
+  return {item_of(index_select(x, axis, places), call.element(0)), item_of(places),
+          item_of(at(number_of_rank, rank_at)), item_of(at(counts, at(rank_at, places)))};
 }
 
 constexpr int64_t kMaxOpenBoxes = int64_t{1} << 20;  // memory has room for them, though there may be fewer

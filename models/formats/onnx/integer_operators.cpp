@@ -1,7 +1,8 @@
-// Operators on the bits of integers, and divisions, composed of arithmetic: there are no ops on bits.
+// Operators on the bits of integers (models/formats/bits.h), and divisions, composed of arithmetic.
 #include <limits>
 
 #include "builder/functions.h"
+#include "models/formats/bits.h"
 #include "models/formats/onnx/element_types.h"
 #include "models/formats/onnx/integers.h"
 #include "models/formats/onnx/operators.h"
@@ -58,30 +59,13 @@ bool is_signed(OnnxElement element) {
          element == OnnxElement::kI64;
 }
 
-// Bit i of integers in i64: 0 or 1.
-Value bit_of(Value x, int bit) {
-  if (bit == 63) return cast(x < 0, DType::i64);
-  return remainder(floordiv(x, scalar_like(x, int64_t{1} << bit)), scalar_like(x, 2));
-}
-
-template <Value (*combine)(Value, Value)>
+template <BitOperation operation>
 Results bitwise(Call& call) {
   const OnnxElement element = call.element(0);
-  const DType dtype = call.tensor(0).dtype();
-  const Value a = cast(call.tensor(0), DType::i64), b = cast(call.tensor(1), DType::i64);
-  const int bits = bits_of(element);
-  Value result;
-  for (int i = 0; i < bits; ++i) {
-    int64_t weight = i == 63 ? std::numeric_limits<int64_t>::min() : int64_t{1} << i;
-    if (i == bits - 1 && i != 63 && is_signed(element)) weight = -weight;
-    const Value bit = combine(bit_of(a, i), bit_of(b, i)) * scalar_like(a, weight);
-    result = result ? result + bit : bit;
-  }
-  return {item_of(cast(result, dtype), element)};
+  return {
+      item_of(combine_bits(call.tensor(0), call.tensor(1), operation, bits_of(element), is_signed(element)),
+              element)};
 }
-Value both_bits(Value a, Value b) { return a * b; }
-Value any_bit(Value a, Value b) { return maximum(a, b); }
-Value one_bit(Value a, Value b) { return cast(a != b, DType::i64); }
 
 Value inverted(Call& call) {
   const Value x = call.tensor(0);
@@ -123,10 +107,10 @@ Results shifted(Call& call) {
 const Operators& integer_operators() {
   static const Operators kOperators = {
       {"BitShift", shifted, 1, Takes::kUnsigned},
-      {"BitwiseAnd", bitwise<both_bits>, 1, Takes::kUnsigned},
+      {"BitwiseAnd", bitwise<BitOperation::kAnd>, 1, Takes::kUnsigned},
       {"BitwiseNot", one<inverted>, 1, Takes::kUnsigned},
-      {"BitwiseOr", bitwise<any_bit>, 1, Takes::kUnsigned},
-      {"BitwiseXor", bitwise<one_bit>, 1, Takes::kUnsigned},
+      {"BitwiseOr", bitwise<BitOperation::kOr>, 1, Takes::kUnsigned},
+      {"BitwiseXor", bitwise<BitOperation::kXor>, 1, Takes::kUnsigned},
   };
   return kOperators;
 }

@@ -151,6 +151,8 @@ KnownSizes taken_along(const KnownSizes& x, size_t axis, const std::vector<int64
   KnownSizes result{x.shape, {}};
   result.shape[axis] = static_cast<int64_t>(places.size());
   const Around outer = around(x.shape, axis);
+  for (const int64_t place : places)
+    if (place < 0 || place >= x.shape[axis]) fail("it takes the element {} of {}", place, x.shape[axis]);
   for (int64_t i = 0; i < outer.before; ++i)
     for (const int64_t place : places)
       for (int64_t j = 0; j < outer.behind; ++j)

@@ -1,14 +1,15 @@
-// Operators that interpolate (builder/interpolation.h): along axes, at grids of places, and in regions.
+// Operators that interpolate (builder/interpolation.h, builder/vision/regions.h): along axes, at grids of places, and in regions.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "builder/functions.h"
 #include "builder/interpolation.h"
+#include "builder/vision/regions.h"
 #include "models/formats/onnx/operators.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/matmul.h"
-#include "schema/ops/tensor/index.h"
 
 namespace genesis::models::onnx {
 namespace {
@@ -49,60 +50,37 @@ Value affine_grid(Call& call) {
 
 // --- regions
 
-struct Samples {
-  Value low, high, ratio, is_inside;  // [regions, samples]
-};
-Samples samples_along(Value begin, Value length, int64_t bins, int64_t each, int64_t size) {
-  const auto count = static_cast<double>(each);
-  const Value offsets =
-      unsqueeze(arange(*begin.graph, bins * each, 0.5 / count, 1 / count, begin.dtype()), 0);
-  const Value at = unsqueeze(begin, 1) + offsets * unsqueeze(length / static_cast<double>(bins), 1);
-  const auto last = static_cast<double>(size - 1);
-  const Value place = clamp(at, 0, last), low = floor(place);
-  return {low, clamp(low + 1.0, 0, last), place - low,
-          logical_and(at >= -1.0, at <= static_cast<double>(size))};
+Value regions_aligned(Call& call) {
+  const std::string mode = call.text("mode", "avg");
+  const std::string corners = call.version() < 16 ? "output_half_pixel" : "half_pixel";
+  const RoiAlignOptions options{
+      .height = call.attribute("output_height", 1),
+      .width = call.attribute("output_width", 1),
+      .scale = call.real("spatial_scale", 1),
+      .samples = call.attribute("sampling_ratio", 0),
+      .aligned = call.text("coordinate_transformation_mode", corners) == "half_pixel",
+      .takes_max = mode == "max"};
+  if (mode != "avg" && mode != "max") fail("its mode is '{}'", mode);
+  return roi_align(call.tensor(0), call.tensor(1), call.tensor(2), options);
 }
 
-Value regions_aligned(Call& call) {
-  const Value x = call.tensor(0), regions = call.tensor(1), images = call.tensor(2);
-  const int64_t height = call.attribute("output_height", 1), width = call.attribute("output_width", 1),
-                each = call.attribute("sampling_ratio", 0);
-  const double scale = call.real("spatial_scale", 1);
-  const std::string mode = call.text("mode", "avg");
-  const bool is_half = call.text("coordinate_transformation_mode",
-                                 call.version() < 16 ? "output_half_pixel" : "half_pixel") == "half_pixel";
-  if (each < 1)
-    fail("a sampling_ratio of 0 takes as many samples as a region has pixels, which depends on data");
-  if (mode != "avg" && mode != "max") fail("its mode is '{}'", mode);
-  const auto corner = [&](int64_t i) { return select(regions, 1, i) * scale - (is_half ? 0.5 : 0.0); };
-  const auto extent = [&](Value begin, Value end) {
-    return is_half ? end - begin : maximum(end - begin, Scalar(1.0));
-  };
-  const Value left = corner(0), top = corner(1);
-  const Samples ys = samples_along(top, extent(top, corner(3)), height, each, x.dim(2).value());
-  const Samples xs = samples_along(left, extent(left, corner(2)), width, each, x.dim(3).value());
-  const Value taken = index_select(x, 0, cast(images, DType::i64));
-  const Dim count = regions.dim(0);
-  const Value flat = reshape(taken, {count, x.dim(1), x.dim(2) * x.dim(3)});
-  const int64_t samples = height * each * width * each;
-  const Value is_inside = logical_and(unsqueeze(ys.is_inside, 2), unsqueeze(xs.is_inside, 1));
-  std::vector<Value> parts;
-  for (const bool is_low : {true, false})
-    for (const bool is_left : {true, false}) {
-      const Value rows = unsqueeze(is_low ? ys.low : ys.high, 2),
-                  columns = unsqueeze(is_left ? xs.low : xs.high, 1);
-      const Value places =
-          reshape(cast(rows, DType::i64) * x.dim(3).value() + cast(columns, DType::i64), {count, 1, samples});
-      const Value weight = unsqueeze(is_low ? 1.0 - ys.ratio : ys.ratio, 2) *
-                           unsqueeze(is_left ? 1.0 - xs.ratio : xs.ratio, 1);
-      const Value shown = reshape(where(is_inside, weight, Scalar(0.0)), {count, 1, samples});
-      parts.push_back(gather(flat, 2, expand(places, {count, x.dim(1), samples})) * shown);
-    }
-  const bool is_mean = mode == "avg";
-  Value total = parts[0];
-  for (size_t i = 1; i < parts.size(); ++i) total = is_mean ? total + parts[i] : maximum(total, parts[i]);
-  const Value bins = reshape(total, {count, x.dim(1), height, each, width, each});
-  return is_mean ? mean(bins, {3, 5}) : max(bins, {3, 5});
+std::array<int64_t, 2> pair_of(Call& call, const char* name, int64_t otherwise) {
+  const std::vector<int64_t> pair = call.list(name, {otherwise, otherwise});
+  if (pair.size() != 2) fail("its attribute '{}' has {} numbers: read are images, with 2", name, pair.size());
+  return {pair[0], pair[1]};
+}
+Value convolved_at_offsets(Call& call) {
+  call.accept_any("kernel_shape");  // the weight has it
+  const std::vector<int64_t> pads = call.list("pads", {0, 0, 0, 0});
+  // The pads at the end only decide the number of places, which the offsets have.
+  if (pads.size() != 4) fail("its attribute 'pads' has {} numbers: read are images, with 4", pads.size());
+  const DeformConvOptions options{.stride = pair_of(call, "strides", 1),
+                                  .padding = {pads[0], pads[1]},
+                                  .dilation = pair_of(call, "dilations", 1),
+                                  .groups = call.attribute("group", 1),
+                                  .offset_groups = call.attribute("offset_group", 1)};
+  return deform_conv2d(call.tensor(0), call.tensor(2), call.tensor(1), call.tensor_or(3, {}),
+                       call.tensor_or(4, {}), options);
 }
 
 // --- sizes of results
@@ -128,8 +106,9 @@ Plan plan_by_scales(Call& call, Value x, const std::vector<double>& scales) {
     plan.plans.emplace_back();
     if (scales[i] == 1) continue;
     const int64_t input = x.dim(plan.axes[i]).value();
-    plan.plans.back() = ResizedAxis{static_cast<int64_t>(std::floor(scales[i] * static_cast<double>(input))),
-                                    input, scales[i]};
+    const double size = std::floor(scales[i] * static_cast<double>(input));
+    if (!(size >= 0 && size < 1e15)) fail("an axis of {} is resized by {}", input, scales[i]);
+    plan.plans.back() = ResizedAxis{static_cast<int64_t>(size), input, scales[i]};
   }
   return plan;
 }
@@ -216,11 +195,9 @@ Value upsampled(Call& call) {
 
 const Operators& sampling_operators() {
   static const Operators kOperators = {
-      {"AffineGrid", one<affine_grid>},
-      {"GridSample", one<sampled>},
-      {"Resize", one<resized>, 10, Takes::kNumbers},
-      {"RoiAlign", one<regions_aligned>},
-      {"Upsample", one<upsampled>, 7, Takes::kNumbers},
+      {"AffineGrid", one<affine_grid>},   {"DeformConv", one<convolved_at_offsets>},
+      {"GridSample", one<sampled>},       {"Resize", one<resized>, 10, Takes::kNumbers},
+      {"RoiAlign", one<regions_aligned>}, {"Upsample", one<upsampled>, 7, Takes::kNumbers},
   };
   return kOperators;
 }

@@ -5,6 +5,7 @@
 
 #include "builder/functions.h"
 #include "models/formats/onnx/operators.h"
+#include "models/formats/repetitions.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"
 
@@ -96,10 +97,10 @@ Value tiled(Call& call) {
   Value x = call.tensor(0);
   if (call.version() < 6) {
     std::vector<int64_t> repeats(static_cast<size_t>(x.rank()), 1);
-    repeats.at(static_cast<size_t>(call.integer(2))) = call.integer(1);
+    repeats[static_cast<size_t>(normalize_axis(call.integer(2), x.rank()))] = call.integer(1);
     return tile(x, repeats);
   }
-  return tile(x, call.integers(1));
+  return repeat_by_sizes(x, call.sizes(1));
 }
 
 // --- pieces
@@ -233,9 +234,10 @@ Value cropped_or_padded(Call& call) {
   if (axes.empty())
     for (int axis = 0; axis < x.rank(); ++axis) axes.push_back(axis);
   const std::vector<int64_t> sizes = call.integers(1);
+  if (sizes.size() != axes.size()) fail("it has {} sizes for {} axes", sizes.size(), axes.size());
   for (size_t i = 0; i < axes.size(); ++i) {
     const int axis = normalize_axis(axes[i], x.rank());
-    const int64_t size = x.dim(axis).value(), wanted = sizes.at(i);
+    const int64_t size = x.dim(axis).value(), wanted = sizes[i];
     if (wanted < size) x = narrow(x, axis, (size - wanted) / 2, wanted);
     std::vector<int64_t> before(static_cast<size_t>(x.rank())), after = before;
     before[static_cast<size_t>(axis)] = std::max<int64_t>(wanted - size, 0) / 2;

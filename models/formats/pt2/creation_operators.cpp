@@ -92,6 +92,20 @@ Dim quotient_of(const Dim& a, const Dim& b) {
        a.to_string(), b.to_string());
 }
 
+Dim least_of(const Dim& a, const Dim& b) { return Dim::min(a, b); }
+Dim greatest_of(const Dim& a, const Dim& b) { return Dim::max(a, b); }
+Dim rest_of(const Dim& a, const Dim& b) { return a - quotient_of(a, b) * b; }
+
+// A number that depends on data is no size here. Checks may read it; any other call that does is refused.
+Results number_of_data(Call& call) {
+  call.ignore_all();
+  return std::vector<Value>{};
+}
+Results negated(Call& call) {
+  if (is_real(call, "a")) return number_of_data(call);
+  return Dim(0) - call.size("a");
+}
+
 // Checks of the exporter. Sizes and dtypes are checked for every value of the file.
 Results nothing(Call& call) {
   call.ignore_all();
@@ -129,10 +143,22 @@ const Operators& size_operators() {
       {"aten._assert_tensor_metadata.default", nothing},
       {"aten.sym_constrain_range_for_size.default", nothing},
       {"aten.sym_size.int", size_of_axis},
+      {"aten.item.default", number_of_data},
       {"_operator.add", size_of_two<sum_of>},
+      {"_operator.and_", nothing},  // comparisons of sizes lead to checks only
+      {"_operator.eq", nothing},
       {"_operator.floordiv", size_of_two<quotient_of>},
+      {"_operator.ge", nothing},
+      {"_operator.gt", nothing},
+      {"_operator.le", nothing},
+      {"_operator.lt", nothing},
+      {"_operator.mod", size_of_two<rest_of>},
       {"_operator.mul", size_of_two<product_of>},
+      {"_operator.ne", nothing},
+      {"_operator.neg", negated},
       {"_operator.sub", size_of_two<difference_of>},
+      {"torch.sym_max", size_of_two<greatest_of>},
+      {"torch.sym_min", size_of_two<least_of>},
   };
   return kOperators;
 }

@@ -3,6 +3,7 @@
 
 #include "builder/functions.h"
 #include "builder/math_functions.h"
+#include "models/formats/bits.h"
 #include "models/formats/pt2/operators.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"
@@ -136,17 +137,20 @@ Value converted(Call& call) {
 Value as_type_of(Call& call) { return cast(call.tensor("self"), call.tensor("other").dtype()); }
 
 // For bools, bitwise operators are logical ones.
-template <Value (*function)(Value, Value)>
+template <BitOperation operation, Value (*function)(Value, Value)>
 Results bitwise(Call& call) {
   const Value a = call.tensor("self"), b = call.operand("other", a);
-  if (a.dtype() != DType::boolean || b.dtype() != DType::boolean)
-    fail("bit operations on integers are not read");
-  return std::vector<Value>{function(a, b)};
+  if (a.dtype() == DType::boolean && b.dtype() == DType::boolean) return std::vector<Value>{function(a, b)};
+  const DType dtype = promote(a.dtype(), b.dtype());
+  return std::vector<Value>{combine_bits(cast(a, dtype), cast(b, dtype), operation)};
 }
+constexpr auto kAnd = bitwise<BitOperation::kAnd, logical_and>;
+constexpr auto kOr = bitwise<BitOperation::kOr, logical_or>;
+constexpr auto kXor = bitwise<BitOperation::kXor, logical_xor>;
 Value bitwise_inverse(Call& call) {
   const Value x = call.tensor("self");
-  if (x.dtype() != DType::boolean) fail("bit operations on integers are not read");
-  return logical_not(x);
+  if (x.dtype() == DType::boolean) return logical_not(x);
+  return scalar_like(x, x.dtype() == DType::u8 ? 255 : -1) - x;
 }
 
 Value between(Call& call) {
@@ -194,12 +198,19 @@ const Operators kElementwiseOperators = {
     {"aten.atan.default", real_unary<atan>},
     {"aten.atan2.default", binary<atan2>},
     {"aten.atanh.default", real_unary<atanh>},
-    {"aten.bitwise_and.Tensor", bitwise<logical_and>},
+    {"aten.bitwise_and.Scalar", kAnd},
+    {"aten.bitwise_and.Tensor", kAnd},
     {"aten.bitwise_not.default", one<bitwise_inverse>},
-    {"aten.bitwise_or.Tensor", bitwise<logical_or>},
-    {"aten.bitwise_xor.Tensor", bitwise<logical_xor>},
-    {"aten.__and__.Tensor", bitwise<logical_and>},
-    {"aten.__or__.Tensor", bitwise<logical_or>},
+    {"aten.bitwise_or.Scalar", kOr},
+    {"aten.bitwise_or.Tensor", kOr},
+    {"aten.bitwise_xor.Scalar", kXor},
+    {"aten.bitwise_xor.Tensor", kXor},
+    {"aten.__and__.Scalar", kAnd},
+    {"aten.__and__.Tensor", kAnd},
+    {"aten.__or__.Scalar", kOr},
+    {"aten.__or__.Tensor", kOr},
+    {"aten.__xor__.Scalar", kXor},
+    {"aten.__xor__.Tensor", kXor},
     {"aten.ceil.default", unary<ceil>},
     {"aten.clamp.Tensor", one<clamped>},
     {"aten.clamp.default", one<clamped>},

@@ -4,6 +4,7 @@
 #include "builder/convolution.h"
 #include "builder/functions.h"
 #include "builder/interpolation.h"
+#include "builder/vision/regions.h"
 #include "models/formats/pt2/operators.h"
 #include "schema/core/error.h"
 #include "schema/ops/tensor/index.h"
@@ -13,6 +14,15 @@ namespace {
 
 constexpr const char kNearest[] = "nearest", kExact[] = "nearest-exact", kLinear[] = "linear",
                      kCubic[] = "bicubic";
+
+int64_t scaled_size(int64_t size, double factor) {
+  const double scaled = std::floor(static_cast<double>(size) * factor);
+  constexpr double kMax = 1 << 26;
+  if (!(scaled >= 1 && scaled <= kMax))
+    fail("it resizes an axis of {} elements by {}: expected a result of 1 to {} elements", size, factor,
+         static_cast<int64_t>(kMax));
+  return static_cast<int64_t>(scaled);
+}
 
 // torch takes the sizes of the result, or factors, by which it then also finds the places in x.
 template <const char* mode, bool antialias = false>
@@ -28,8 +38,7 @@ Value resized(Call& call) {
     options.scale_factors.clear();
   } else {
     for (size_t i = 0; i < options.scale_factors.size(); ++i)
-      sizes.push_back(static_cast<int64_t>(std::floor(
-          static_cast<double>(x.dim(static_cast<int64_t>(i) + 2).value()) * options.scale_factors[i])));
+      sizes.push_back(scaled_size(x.dim(static_cast<int64_t>(i) + 2).value(), options.scale_factors[i]));
   }
   return interpolate(x, sizes, options);
 }
@@ -94,6 +103,30 @@ Value channels_shuffled(Call& call) {
   return reshape(transpose(reshape(x, Shape(sizes)), 1, 2), x.shape());
 }
 
+// --- torchvision's operators
+
+// The first column of a region is the batch entry that it is in.
+Value regions_aligned(Call& call) {
+  const Value regions = call.tensor("rois");
+  return roi_align(call.tensor("input"), narrow(regions, 1, 1, 4), select(regions, 1, 0),
+                   {.height = call.integer("pooled_height"),
+                    .width = call.integer("pooled_width"),
+                    .scale = call.number_or("spatial_scale", 1),
+                    .samples = call.integer("sampling_ratio"),
+                    .aligned = call.flag_or("aligned", false)});
+}
+Value convolved_at_offsets(Call& call) {
+  const bool has_mask = call.flag_or("use_mask", true);
+  const Value mask = call.tensor_or("mask", {});
+  return deform_conv2d(call.tensor("input"), call.tensor("offset"), call.tensor("weight"),
+                       call.tensor_or("bias", {}), has_mask ? mask : Value{},
+                       {.stride = {call.integer("stride_h"), call.integer("stride_w")},
+                        .padding = {call.integer("pad_h"), call.integer("pad_w")},
+                        .dilation = {call.integer("dilation_h"), call.integer("dilation_w")},
+                        .groups = call.integer("groups"),
+                        .offset_groups = call.integer("offset_groups")});
+}
+
 // --- windows of pictures as columns (torch.nn.Unfold and Fold)
 
 struct Columns {
@@ -115,24 +148,22 @@ struct Columns {
         fail("its argument '{}' has the number {}: expected {} to {}", name, number, least, most);
     return pair;
   }
-  int64_t windows(size_t axis, int64_t size) const {
-    if (size > kMaxAxis)
-      fail("an axis of {} elements is not cut into windows: expected at most {}", size, kMaxAxis);
-    const int64_t room = size + 2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1;
-    if (room < 0) fail("its windows do not fit an axis of {}", size);
-    return room / stride[axis] + 1;
+  Dim windows(size_t axis, const Dim& size) const {
+    if (size.is_constant() && size.value() > kMaxAxis)
+      fail("an axis of {} elements is not cut into windows: expected at most {}", size.value(), kMaxAxis);
+    const Dim room = size + (2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1);
+    if (room.is_constant() && room.value() < 0) fail("its windows do not fit an axis of {}", size.value());
+    return Dim::floor_div(room, stride[axis]) + 1;
   }
   // The places of all taps of all windows along an axis of the padded picture, taps first.
-  Value places(Call& call, size_t axis, int64_t size) const {
-    const int64_t count = windows(axis, size);
-    if (count > kMaxPlaces / kernel[axis])
-      fail("it has {} windows of {} elements along an axis: expected at most {} elements in all", count,
-           kernel[axis], kMaxPlaces);
-    std::vector<int64_t> places;
-    for (int64_t tap = 0; tap < kernel[axis]; ++tap)
-      for (int64_t window = 0; window < count; ++window)
-        places.push_back(window * stride[axis] + tap * dilation[axis]);
-    return call.g().constant("places", Tensor::of({static_cast<int64_t>(places.size())}, places));
+  Value places(Call& call, size_t axis, const Dim& size) const {
+    const Dim count = windows(axis, size);
+    if (kernel[axis] > kMaxPlaces || (count.is_constant() && count.value() > kMaxPlaces / kernel[axis]))
+      fail("it has {} windows of {} elements along an axis: expected at most {} elements in all",
+           count.to_string(), kernel[axis], kMaxPlaces);
+    const Value taps = arange(call.g().graph(), kernel[axis]) * dilation[axis],
+                begins = arange(call.g().graph(), count) * stride[axis];
+    return flatten(unsqueeze(taps, 1) + unsqueeze(begins, 0));
   }
 };
 
@@ -140,11 +171,11 @@ Value columns_of(Call& call) {
   const Value x = call.tensor("self");
   if (x.rank() != 4) fail("a picture without a batch is not read");
   const Columns c(call);
-  const int64_t height = x.dim(2).value(), width = x.dim(3).value();
+  const Dim height = x.dim(2), width = x.dim(3);
   const std::vector<int64_t> pads = {0, 0, c.padding[0], c.padding[1]};
   Value y = pad(x, pads, pads);
   y = index_select(index_select(y, 2, c.places(call, 0, height)), 3, c.places(call, 1, width));
-  const int64_t rows = c.windows(0, height), columns = c.windows(1, width);
+  const Dim rows = c.windows(0, height), columns = c.windows(1, width);
   y = reshape(y, {x.dim(0), x.dim(1), c.kernel[0], rows, c.kernel[1], columns});
   return reshape(permute(y, {0, 1, 2, 4, 3, 5}),
                  {x.dim(0), x.dim(1) * (c.kernel[0] * c.kernel[1]), rows * columns});
@@ -155,16 +186,16 @@ Value picture_of_columns(Call& call) {
   const Columns c(call);
   const std::vector<int64_t> size = Columns::pair_of(call, "output_size", 1, Columns::kMaxPlaces);
   const Value at_rows = c.places(call, 0, size[0]), at_columns = c.places(call, 1, size[1]);
-  const int64_t rows = c.windows(0, size[0]), columns = c.windows(1, size[1]),
-                taps = c.kernel[0] * c.kernel[1];
+  const Dim rows = c.windows(0, size[0]), columns = c.windows(1, size[1]);
+  const int64_t taps = c.kernel[0] * c.kernel[1];
   const auto whole = x.dim(1).divide_exact(taps);
   if (!whole) fail("{} values a column are not made of windows of {} elements", x.dim(1).to_string(), taps);
   const Dim channels = *whole;
   Value y = reshape(x, {x.dim(0), channels, c.kernel[0], c.kernel[1], rows, columns});
   y = reshape(permute(y, {0, 1, 2, 4, 3, 5}),
-              {x.dim(0), channels, c.kernel[0] * rows, c.kernel[1] * columns});
+              {x.dim(0), channels, rows * c.kernel[0], columns * c.kernel[1]});
   const int64_t height = size[0] + 2 * c.padding[0], width = size[1] + 2 * c.padding[1];
-  y = index_add(call.g().zeros({x.dim(0), channels, c.kernel[0] * rows, width}, x.dtype()), 3, at_columns, y);
+  y = index_add(call.g().zeros({x.dim(0), channels, rows * c.kernel[0], width}, x.dtype()), 3, at_columns, y);
   y = index_add(call.g().zeros({x.dim(0), channels, height, width}, x.dtype()), 2, at_rows, y);
   return narrow(narrow(y, 2, c.padding[0], size[0]), 3, c.padding[1], size[1]);
 }
@@ -200,6 +231,8 @@ const Operators& image_operators() {
       {"aten._upsample_nearest_exact2d.vec", one<resized<kExact>>},
       {"aten._upsample_nearest_exact3d.vec", one<resized<kExact>>},
       {"aten.upsample_trilinear3d.vec", one<resized<kLinear>>},
+      {"torchvision.deform_conv2d.default", one<convolved_at_offsets>},
+      {"torchvision.roi_align.default", one<regions_aligned>},
   };
   return kOperators;
 }

@@ -1,4 +1,6 @@
 // Operators of layers: products, convolutions, pools, norms and attention.
+#include <algorithm>
+
 #include "builder/convolution.h"
 #include "builder/functions.h"
 #include "models/formats/pt2/operators.h"
@@ -31,6 +33,9 @@ Results product_and_sum(Call& call) {
 }
 constexpr char kMat1[] = "mat1", kMat2[] = "mat2", kBatch1[] = "batch1", kBatch2[] = "batch2";
 
+Value outer_product(Call& call) {
+  return unsqueeze(call.tensor("self"), 1) * unsqueeze(call.tensor("vec2"), 0);
+}
 Value product_of_indices(Call& call) { return einsum(call.text_or("equation", ""), call.tensors("tensors")); }
 
 // --- convolution and pooling; a list of one number is meant for all axes
@@ -83,12 +88,25 @@ PoolOptions pool_options(Call& call, int64_t axes) {
   call.must_be("divisor_override", nullptr);
   return options;
 }
+// A window that hangs over the end of a whole axis counts what is there, with ceil_mode.
+void cut_windows(PoolOptions& options, Value x) {
+  for (size_t axis = 0; options.ceil_mode && axis < options.window.size(); ++axis) {
+    const Dim& size = x.dim(static_cast<int64_t>(axis) + 2);
+    const bool is_dilated = !options.dilation.empty() && options.dilation[axis] != 1;
+    if (!size.is_constant() || is_dilated) continue;
+    const int64_t padding = options.padding.empty() ? 0 : options.padding[axis];
+    options.window[axis] = std::min(options.window[axis], size.value() + 2 * padding);
+  }
+}
 template <Value (*pool)(Value, const PoolOptions&), int axes>
 Results pooled(Call& call) {
   Value x = call.tensor("self");
   const bool is_one = x.rank() == axes + 1;
   if (is_one) x = unsqueeze(x, 0);
-  const Value y = pool(x, pool_options(call, axes));
+  PoolOptions options = pool_options(call, axes);
+  if (options.stride.empty()) options.stride = options.window;
+  cut_windows(options, x);
+  const Value y = pool(x, options);
   return std::vector<Value>{is_one ? squeeze(y, 0) : y};
 }
 template <int axes>
@@ -136,8 +154,9 @@ BatchNormResult batch_normalized(Call& call, bool training) {
                     call.number_or("momentum", 0.1), call.number_or("eps", 1e-5));
 }
 Value batch_norm_of_eval(Call& call) {
+  const bool is_training = call.flag_or("training", false);
   if (!call.has("running_mean")) return batch_normalized(call, true).y;  // nothing is written
-  if (call.flag_or("training", false))
+  if (is_training)
     fail(
         "it normalizes by the batch, whose statistics this operator writes unseen: export with "
         "`torch.export.export(...).run_decompositions()`, or call model.eval() first");
@@ -235,6 +254,7 @@ const Operators& layer_operators() {
       {"aten.max_pool2d.default", pooled<max_pool, 2>},
       {"aten.max_pool3d.default", pooled<max_pool, 3>},
       {"aten.mm.default", one<product>},
+      {"aten.outer.default", one<outer_product>},
       {"aten.native_layer_norm.default", native_layer_norm},
       {"aten._native_batch_norm_legit_functional.default", batch_norm_with_running_statistics},
       {"aten._native_batch_norm_legit_no_training.default", batch_norm_without_training},

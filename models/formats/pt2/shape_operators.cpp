@@ -3,6 +3,7 @@
 
 #include "builder/functions.h"
 #include "models/formats/pt2/operators.h"
+#include "models/formats/repetitions.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/tensor/index.h"
@@ -99,11 +100,23 @@ Value unflattened(Call& call) {
   return unflatten(call.tensor("self"), call.integer("dim"), Shape(call.sizes("sizes")));
 }
 
+// Returns true for a size such as -length, which is negative for small and for large symbols.
+bool counts_from_end(const Dim& at) {
+  std::vector<std::string> symbols;
+  at.collect_symbols(symbols);
+  for (const int64_t size : {1, 1000}) {
+    Bindings bindings;
+    for (const std::string& symbol : symbols) bindings[symbol] = size;
+    if (at.evaluate(bindings) >= 0) return false;
+  }
+  return true;
+}
+
 // A bound of a slice: negative numbers count from the end, and a known axis limits it.
 Dim bound(Call& call, const char* name, const Dim& size, const Dim& otherwise) {
   if (!call.has(name)) return otherwise;
   const Dim given = call.size(name);
-  if (!given.is_constant()) return given;
+  if (!given.is_constant()) return counts_from_end(given) ? size + given : given;
   const int64_t at = given.value();
   if (at == kToEnd) return size;
   if (!size.is_constant()) return at < 0 ? size + at : at;
@@ -137,8 +150,11 @@ Value narrowed(Call& call) {
 }
 
 Value joined(Call& call) {
-  const std::vector<Value> xs = call.tensors("tensors");
+  std::vector<Value> xs = call.tensors("tensors");
   if (xs.empty()) fail("it joins no tensors");
+  // torch leaves out tensors of the shape [0], whatever the others are.
+  const auto is_none = [](Value x) { return x.rank() == 1 && x.dim(0) == Dim(0); };
+  if (!std::ranges::all_of(xs, is_none)) std::erase_if(xs, is_none);
   DType widest = xs[0].dtype();
   for (const Value& x : xs) widest = promote(widest, x.dtype());
   std::vector<Value> same;
@@ -174,19 +190,56 @@ Results chunked(Call& call) {
   if (chunks < 1) fail("it cuts into {} chunks", chunks);
   return split_every(x, std::max<int64_t>((size + chunks - 1) / chunks, 1), axis);
 }
+// Pieces between indices along an axis.
+Results split_at_indices(Call& call) {
+  const Value x = call.tensor("self");
+  const int axis = axis_of(call, x);
+  std::vector<Value> pieces;
+  Dim at = 0;
+  std::vector<Dim> ends = call.sizes("indices");
+  ends.push_back(x.dim(axis));
+  for (const Dim& end : ends) {
+    pieces.push_back(narrow(x, axis, at, end - at));
+    at = end;
+  }
+  return pieces;
+}
+// Grids of the coordinates in 1-D tensors. With "xy" the first two axes are exchanged.
+Results grids(Call& call) {
+  std::vector<Value> xs = call.tensors("tensors");
+  const std::string order = call.text_or("indexing", "ij");
+  if (order != "ij" && order != "xy") fail("its indexing is '{}': expected 'ij' or 'xy'", order);
+  Shape whole;
+  for (Value& x : xs) {
+    x = flatten(x);
+    whole.push_back(x.dim(0));
+  }
+  const bool swaps = order == "xy" && xs.size() > 1;
+  std::vector<Value> results;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    Shape own(std::vector<Dim>(xs.size(), Dim(1)));
+    own[static_cast<int>(i)] = xs[i].dim(0);
+    const Value grid = expand(reshape(xs[i], own), whole);
+    results.push_back(swaps ? transpose(grid, 0, 1) : grid);
+  }
+  return results;
+}
 Results unbound(Call& call) {
   const Value x = call.tensor("self");
   return unbind(x, axis_of(call, x));
 }
 
+// aten.repeat, and aten.tile, whose numbers are meant for the last axes if they are fewer than those of x.
 Value repeated(Call& call) {
   Value x = call.tensor("self");
-  const std::vector<int64_t> repeats = call.integers("repeats");
+  std::vector<Dim> repeats = call.sizes(call.has("dims") ? "dims" : "repeats");
   while (x.rank() < static_cast<int>(repeats.size())) x = unsqueeze(x, 0);
-  return tile(x, repeats);
+  while (x.rank() > static_cast<int>(repeats.size())) repeats.insert(repeats.begin(), 1);
+  return repeat_by_sizes(x, repeats);
 }
 Value elements_repeated(Call& call) {
   Value x = call.tensor("self");
+  call.accept_any("output_size");  // follows from the others
   if (!call.has("dim")) return repeat_interleave(flatten(x), call.integer("repeats"), 0);
   return repeat_interleave(x, call.integer("repeats"), axis_of(call, x));
 }
@@ -248,6 +301,8 @@ const Operators kShapeOperators = {
     {"aten.expand_as.default", one<expanded_as>},
     {"aten.flatten.using_ints", one<flattened>},
     {"aten.flip.default", one<flipped>},
+    {"aten.meshgrid.default", grids},
+    {"aten.meshgrid.indexing", grids},
     {"aten.movedim.int", one<axis_moved>},
     {"aten.narrow.default", one<narrowed>},
     {"aten.numpy_T.default", one<matrix_transposed>},
@@ -270,6 +325,8 @@ const Operators kShapeOperators = {
     {"aten.swapaxes.default", one<axes_swapped>},
     {"aten.swapdims.default", one<transposed>},
     {"aten.t.default", one<matrix_transposed>},
+    {"aten.tensor_split.indices", split_at_indices},
+    {"aten.tile.default", one<repeated>},
     {"aten.transpose.int", one<transposed>},
     {"aten.tril.default", one<lower_triangle>},
     {"aten.triu.default", one<upper_triangle>},
@@ -279,6 +336,7 @@ const Operators kShapeOperators = {
     {"aten.unsqueeze.default", one<with_axis>},
     {"aten._unsafe_view.default", one<reshaped>},
     {"aten.view.default", one<reshaped>},
+    {"aten.view_as.default", one<reshaped_as>},
 };
 
 }  // namespace

@@ -1,10 +1,12 @@
 #include "models/formats/pt2/sharing.h"
 
+#include <optional>
 #include <set>
 #include <string_view>
 
 #include "builder/functions.h"
 #include "models/formats/pt2/operators.h"
+#include "models/formats/pt2/size_expression.h"
 #include "schema/core/error.h"
 #include "schema/ops/create.h"
 #include "schema/ops/tensor/index.h"
@@ -26,34 +28,83 @@ std::string_view kind_of(const json& node) {
 }
 
 // Operators whose results have the elements of their argument in the same order.
-const Kinds kSameOrder = {"alias",   "contiguous", "detach",     "dropout",      "feature_dropout",
-                          "flatten", "reshape",    "reshape_as", "squeeze",      "to",
-                          "type_as", "unflatten",  "unsqueeze",  "_unsafe_view", "view"};
+const Kinds kSameOrder = {"alias",     "contiguous",   "detach",  "dropout", "feature_dropout", "flatten",
+                          "reshape",   "reshape_as",   "squeeze", "to",      "type_as",         "unflatten",
+                          "unsqueeze", "_unsafe_view", "view",    "view_as"};
 const Kinds kOtherViews = {
     "broadcast_to", "chunk",  "expand", "expand_as",        "movedim",  "narrow",   "numpy_T", "permute",
     "select",       "slice",  "split",  "split_with_sizes", "swapaxes", "swapdims", "t",       "tensor_split",
-    "transpose",    "unbind", "unfold"};
+    "transpose",    "unbind", "unfold", "meshgrid"};
 // Operators of the first table whose results may have other values than their argument: then they are tensors of their own.
 const Kinds kMayCompute = {"dropout", "feature_dropout", "to", "type_as"};
 // Operators of shapes whose results are tensors of their own.
-const Kinds kCopies = {"cat",  "concat", "constant_pad_nd",   "diff", "flip",
-                       "pad",  "repeat", "repeat_interleave", "roll", "stack",
-                       "tril", "triu"};
+const Kinds kCopies = {"cat",
+                       "concat",
+                       "constant_pad_nd",
+                       "diff",
+                       "flip",
+                       "pad",
+                       "repeat",
+                       "repeat_interleave",
+                       "roll",
+                       "stack",
+                       "tile",
+                       "tril",
+                       "triu"};
 // Operators that copy if the memory of their argument is not in order.
 const Kinds kMayCopy = {"contiguous", "flatten", "reshape", "reshape_as"};
 
-// Returns true unless the file says that a tensor's memory is not in row-major order.
-bool is_contiguous(const json& meta) {
-  const json &sizes = meta.at("sizes"), &strides = meta.at("strides");
-  int64_t expected = 1;
-  for (size_t i = sizes.size(); i-- > 0;) {
-    if (!sizes[i].contains("as_int") || !strides[i].contains("as_int"))
-      return i == 0 && strides[i].contains("as_int");
-    const auto size = sizes[i].at("as_int").get<int64_t>();
-    if (size != 1 && strides[i].at("as_int").get<int64_t>() != expected) return false;
-    expected *= size;
+// Returns the strides of a tensor, in elements; nothing if one is no polynomial of sizes of inputs.
+std::optional<std::vector<Dim>> strides_of(const json& meta,
+                                           const std::map<std::string, std::string>& symbols) {
+  std::vector<Dim> strides;
+  for (const json& stride : meta.at("strides")) {
+    const auto known = stride.contains("as_int")
+                           ? std::optional<Dim>(stride.at("as_int").get<int64_t>())
+                           : parse_size(stride.at("as_expr").at("expr_str").get<std::string>(), symbols);
+    if (!known) return std::nullopt;
+    strides.push_back(*known);
+  }
+  return strides;
+}
+
+bool is_contiguous(const Shape& shape, const std::vector<Dim>& strides) {
+  Dim expected = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    if (!(shape[axis] == Dim(1)) && !(strides[static_cast<size_t>(axis)] == expected)) return false;
+    expected = expected * shape[axis];
   }
   return true;
+}
+
+// Returns true if torch's reshape to `shape` makes a view: each run of axes whose elements follow one another in memory must be a run of new
+// axes (computeStride of ATen). Sizes that differ as polynomials are different, as they were for the exporter.
+bool reshape_makes_view(const Shape& source, const std::vector<Dim>& strides, const Shape& shape) {
+  int at = shape.rank() - 1;
+  Dim elements = 1, seen = 1;
+  if (source.rank() == 0) return true;
+  Dim base = strides.back();
+  for (int axis = source.rank() - 1; axis >= 0; --axis) {
+    elements = elements * source[axis];
+    const bool ends_run = axis == 0 || (!(source[axis - 1] == Dim(1)) &&
+                                        !(strides[static_cast<size_t>(axis) - 1] == elements * base));
+    if (!ends_run) continue;
+    while (at >= 0 && (!(seen == elements) || shape[at] == Dim(1))) seen = seen * shape[at--];
+    if (!(seen == elements)) return false;
+    if (axis > 0) base = strides[static_cast<size_t>(axis) - 1];
+    elements = seen = 1;
+  }
+  return at < 0;
+}
+
+// Returns true if a call names an order of memory that is not row-major, such as channels last.
+bool wants_other_format(const json& node) {
+  constexpr int64_t kContiguous = 1;
+  for (const json& input : node.at("inputs"))
+    if (input.at("arg").contains("as_memory_format") &&
+        input.at("arg").at("as_memory_format").get<int64_t>() != kContiguous)
+      return true;
+  return false;
 }
 
 template <class F>
@@ -113,7 +164,14 @@ void Sharing::add_view(const std::string& name, const json& node, size_t output)
   const std::string_view kind = kind_of(node);
   if (value.dtype() != of.dtype() || (kMayCompute.contains(kind) && !value.is(of)))
     return;  // the result is a tensor of its own
-  const bool may_copy = kMayCopy.contains(kind) && !is_contiguous(graph_.at("tensor_values").at(source));
+  bool may_copy = false;
+  if (kMayCopy.contains(kind)) {
+    const auto strides = strides_of(graph_.at("tensor_values").at(source), environment_.symbols);
+    may_copy = !strides || strides->size() != static_cast<size_t>(of.rank()) || wants_other_format(node);
+    if (!may_copy && !is_contiguous(of.shape(), *strides) &&
+        (kind == "contiguous" || !reshape_makes_view(of.shape(), *strides, value.shape())))
+      return;  // torch copies, so that the result is a tensor of its own
+  }
   view_of_name_[name] = views_.size();
   views_.push_back({name, resolved(source), &node, output, may_copy});
 }

@@ -7,9 +7,9 @@
 
 #include <cstring>
 
+#include "executor/training/batch_source.h"
 #include "executor/training/checkpoint.h"
 #include "executor/training/checkpoint_lock.h"
-#include "executor/training/rank_share.h"
 #include "executor/training/trainer.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <mutex>
 
-#include "executor/training/rank_share.h"
+#include "executor/training/batch_source.h"
 #include "tests/distributed/thread_ranks.h"
 #include "tests/distributed/training/small_training.h"
 #include "tests/error_of.h"

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "executor/training/rank_share.h"
+#include "executor/training/batch_source.h"
 #include "passes/training/evaluation.h"
 #include "schema/graph/text.h"
 #include "tests/distributed/thread_ranks.h"

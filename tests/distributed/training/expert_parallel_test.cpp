@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "executor/session.h"
-#include "executor/training/rank_share.h"
+#include "executor/training/batch_source.h"
 #include "models/zoo.h"
 #include "passes/distribution/expert_shards.h"
 #include "passes/training/expert_load.h"

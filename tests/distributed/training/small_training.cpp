@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "executor/training/rank_share.h"
+#include "executor/training/batch_source.h"
 #include "models/zoo.h"
 #include "passes/training/train_step.h"
 #include "tests/distributed/thread_ranks.h"

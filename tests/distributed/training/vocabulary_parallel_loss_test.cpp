@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "executor/session.h"
-#include "executor/training/rank_share.h"
+#include "executor/training/batch_source.h"
 #include "passes/distribution/tensor_shards.h"
 #include "passes/distribution/vocabulary_parallel_loss.h"
 #include "passes/training/autodiff.h"

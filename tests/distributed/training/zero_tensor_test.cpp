@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
+#include "executor/training/batch_source.h"
 #include "executor/training/checkpoint.h"
-#include "executor/training/rank_share.h"
 #include "executor/training/trainer.h"
 #include "passes/distribution/optimizer_shards.h"
 #include "passes/distribution/tensor_shards.h"

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "executor/training/rank_share.h"
+#include "executor/training/batch_source.h"
 #include "models/zoo.h"
 #include "passes/lora/lora.h"
 #include "passes/training/train_step.h"

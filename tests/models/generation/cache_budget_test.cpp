@@ -9,7 +9,7 @@
 
 #include "executor/generation/engine.h"
 #include "executor/runtime/aligned_memory.h"
-#include "models/generation/generate.h"
+#include "models/generation/generator.h"
 #include "models/zoo.h"
 #include "passes/core/quantized_cache.h"
 

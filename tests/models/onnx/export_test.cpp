@@ -176,6 +176,33 @@ TEST(OnnxExport, ConvolutionalNetworks) {
   expect_same(image_model(), {{{"x", Tensor::rand({2, 3, 33, 30}, 4)}}});
 }
 
+// A network with running statistics of its own, in training or in evaluation.
+std::shared_ptr<Model> normalized_model(Mode mode) {
+  auto model = std::make_shared<Model>();
+  const Scope root(*model, /*seed=*/1);
+  const nn::Conv2d conv(root / "conv", 3, 4, {3});
+  const nn::BatchNorm2d norm(root / "norm", 4);
+  const nn::Dropout dropout(root / "dropout", 0.5);
+  GraphBuilder g(*model, "forward", mode);
+  g.output("y", dropout(relu(norm(conv(g.input("x", DType::f32, {symbol("batch"), 3, 6, 5}))))));
+  for (const char* name : {"norm.running_mean", "norm.running_var"})
+    model->set_initial(model->find_state(name), Tensor::rand({4}, name[13] == 'm' ? 5 : 6));
+  return model;
+}
+
+TEST(OnnxExport, TrainingGraphsAreWrittenForEvaluation) {
+  const OnnxPath file;
+  const auto exported = export_model(*normalized_model(Mode::kTrain), file.path());
+  EXPECT_EQ(exported.batch_norms, 1);
+  EXPECT_EQ(exported.dropouts, 1);
+  const std::shared_ptr<const Model> read = models::onnx::import_model(file.path());
+  EXPECT_EQ(read->entry("forward").outputs().size(), 1u);  // no statistics are updated
+  const NamedTensors inputs = {{"x", Tensor::rand({2, 3, 6, 5}, 4)}};
+  const Tensor expected =
+      Session(normalized_model(Mode::kEval), {.threads = 1}).run("forward", inputs).at("y");
+  EXPECT_LT(largest_difference(expected, Session(read, {.threads = 1}).run("forward", inputs).at("y")), 1e-6);
+}
+
 // Layers of each cell with open sizes; the last one has products that no plain linear makes.
 std::shared_ptr<const Model> recurrent_model() {
   auto model = std::make_shared<Model>();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <random>
 
@@ -102,14 +103,15 @@ TEST(Onnx, ExternalDataStaysInsideTheFolder) {
   std::ofstream(folder.path() / "inside/weights") << "0123456789abcdef";
   fs::create_symlink(folder.path() / "secret", folder.path() / "inside/link");
   fs::create_directory_symlink(folder.path(), folder.path() / "inside/up");
+  fs::create_hard_link(folder.path() / "secret", folder.path() / "inside/hard");
   const fs::path inside = folder.path() / "inside";
   const auto problem = [&](const std::string& location, const std::string& more = "") {
     return problem_of(
         model({node("Add", {"x", "w"}, {"y"})}, {tensor("w", {4}, 1, external(location, more))}), inside);
   };
   EXPECT_EQ(problem("weights"), "");
-  for (const char* outside :
-       {"../secret", "inside/../../secret", "/etc/passwd", "link", "up/secret", "", "."})
+  for (const char* outside : {"../secret", "inside/../../secret", "junk/../../secret", "/etc/passwd", "link",
+                              "up/secret", "hard", "", "."})
     expect_has(problem(outside), {"external file"});
   expect_has(problem((folder.path() / "secret").string()), {"refused"});
   expect_has(problem("missing"), {"'missing'", "No such file"});
@@ -119,6 +121,11 @@ TEST(Onnx, ExternalDataStaysInsideTheFolder) {
   expect_has(problem("weights", piece(13, piece(1, "offset") + piece(2, "9223372036854775807"))),
              {"expected 16"});
   expect_has(problem("weights", piece(13, piece(1, "length") + piece(2, "99"))), {"99 bytes"});
+  expect_has(problem("hard"), {"2 names", "cp"});
+  // Keys that are not those of the format are no attributes of anything (CVE-2026-34445).
+  EXPECT_EQ(problem("weights", piece(13, piece(1, "__class__") + piece(2, "9e18")) +
+                                   piece(13, piece(1, "basepath") + piece(2, "/etc"))),
+            "");
   // A file that was read from memory has no folder.
   expect_has(problem_of(model({node("Add", {"x", "w"}, {"y"})}, {tensor("w", {4}, 1, external("weights"))})),
              {"refused"});
@@ -239,6 +246,21 @@ TEST(Onnx, ANumberThatDependsOnDataNeedsTheCount) {
             (Numbers{0, 0, 0, 5, 0, 7, 8}));
 }
 
+TEST(Onnx, AnOperatorThatNeedsASizeNeedsTheCount) {
+  EXPECT_EQ(counted({node("Reshape", {"nz", "minus"}, {"f"}), node("Unique", {"f"}, {"y"})}, true),
+            (Numbers{0, 2, 3}));
+}
+
+TEST(Onnx, ASizeMayBeCalledLikeOurOwn) {
+  const std::string open = piece(1, piece(2, "_found0"));
+  const std::string x = piece(1, "x") + piece(2, piece(1, number(1, 1) + piece(2, open)));
+  const std::string graph =
+      piece(1, node("Unique", {"x"}, {"y"})) + piece(11, x) + piece(12, value_info("y", {}));
+  models::onnx::Program program(file_of(number(1, 9) + piece(7, graph) + piece(8, number(2, 18))), {});
+  const auto y = program.run({{"x", Tensor::of(std::vector<float>{5, 1, 5})}});
+  EXPECT_EQ(y.at("y").to_doubles(), (Numbers{1, 5}));
+}
+
 TEST(Onnx, MoreBoxesMayBeAskedForThanThereAre) {
   const std::string half("\0\0\0\x3f", 4);
   const auto open_size = [](const std::string& name, const std::string& first, const std::string& second,
@@ -286,6 +308,30 @@ TEST(Onnx, LoopsHaveLimits) {
   };
   EXPECT_EQ(loop(std::string("\3\0\0\0\0\0\0\0", 8)), "");
   expect_has(loop(std::string("\0\0\0\0\1\0\0\0", 8)), {"4096 steps", "n_Loop"});
+  // A body whose condition has no name (found by fuzzing).
+  const std::string nameless = piece(1, node("Abs", {"v"}, {"v1"})) + piece(11, value_info("i", {}, 7)) +
+                               piece(11, value_info("c", {}, 9)) + piece(11, value_info("v", {4})) +
+                               piece(12, value_info("", {}, 9)) + piece(12, value_info("v1", {4}));
+  expect_has(
+      problem_of(model({node("Loop", {"n", "", "x"}, {"y"}, piece(5, piece(1, "body") + piece(6, nameless)))},
+                       {tensor("n", {}, 7, piece(9, std::string("\3\0\0\0\0\0\0\0", 8)))})),
+      {"n_Loop", "output 0 of a graph has no value"});
+}
+
+TEST(Onnx, FactorsOfResizingHaveLimits) {
+  const auto resized = [&](float factor, const std::string& attributes = "") {
+    std::string bytes(sizeof factor, '\0');
+    std::memcpy(bytes.data(), &factor, sizeof factor);
+    return problem_of(
+        model({node("Resize", {"x", "", "s"}, {"a"}, attributes), node("Identity", {"x"}, {"y"})},
+              {tensor("s", {1}, 1, piece(9, bytes))}));
+  };
+  EXPECT_EQ(resized(2), "");
+  EXPECT_EQ(resized(0.1F), "");  // no element is left
+  for (const float factor : {1e20F, -1.0F, 0.0F, std::nanf("")}) expect_has(resized(factor), {"n_Resize"});
+  const std::string linear = piece(5, piece(1, "mode") + piece(4, "linear") + number(20, 3)),
+                    antialias = piece(5, piece(1, "antialias") + number(3, 1) + number(20, 2));
+  expect_has(resized(1e-9F, linear + antialias), {"n_Resize"});
 }
 
 TEST(Onnx, EverythingThatIsNotReadIsListed) {

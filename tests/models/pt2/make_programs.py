@@ -15,6 +15,7 @@ import sys
 import zipfile
 
 import torch
+import torchvision
 import transformers
 from safetensors.torch import save_file
 from torch import nn
@@ -171,6 +172,35 @@ class Writes(nn.Module):
         return mask.zero_().fill_(3)[:2] + mask[:2], y, half, turned.sum(1), a + b, self.kept.clone()
 
 
+class Regions(nn.Module):
+    """Regions of pictures, taps at offsets, standardized weights, windows as columns, repetitions by sizes, bits, writes behind copies."""
+    def __init__(self):
+        super().__init__()
+        self.conv, self.offsets = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.Conv2d(8, 36, 3, padding=1)
+        self.masks, self.deformed = nn.Conv2d(8, 18, 1), torchvision.ops.DeformConv2d(8, 6, 3, padding=1, groups=2)
+
+    def forward(self, x, boxes, i):
+        weight = F.batch_norm(self.conv.weight.view(1, 8, -1), None, None, training=True, momentum=0.0).view_as(self.conv.weight)
+        y = F.conv2d(x, weight, padding=1)
+        z = self.deformed(y, self.offsets(y).tanh() * 0.3 + 1.4, self.masks(y).sigmoid())  # no place crosses a pixel in training
+        parts = torchvision.ops.roi_align(z, boxes, (2, 3), 0.5, 2, True) + torchvision.ops.roi_align(z, boxes, (2, 3), 1.0, 1)
+        line = y.mean(2).unsqueeze(-1)
+        turned = x.transpose(2, 3).reshape(x.shape[0], -1)
+        turned[:, 1:3] = 5.0
+        again = x.permute(1, 0, 2, 3).contiguous()
+        again.mul_(2)
+        return (parts, F.unfold(line, (3, 1), padding=(1, 0)), i.unsqueeze(0).repeat(x.shape[0], 1), turned, again + x.permute(1, 0, 2, 3),
+                (i & 12) | (i ^ 5), ~i, i.to(torch.int32) & -4, sum(torch.meshgrid(i[:2], i[2:5], indexing='xy')),
+                torch.cat([torch.zeros(0), x.tensor_split((1, 2), 1)[1].tile(2, 1)], 1), torch.arange(64)[-x.shape[0]:] * 2,
+                F.avg_pool2d(x, 40, ceil_mode=True), torch.outer(i[:3], i[3:]))
+
+
+def regions_inputs(b, t):
+    corners = torch.rand(t, 2) * 5
+    return {'x': torch.randn(b, 3, 8, 9), 'boxes': torch.cat([torch.randint(0, b, (t, 1)).float(), corners, corners + torch.rand(t, 2) * 9], 1),
+            'i': torch.randint(-100, 100, (7,))}
+
+
 def qwen2():
     config = transformers.Qwen2Config(vocab_size=32, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2,
                                       num_key_value_heads=1, max_position_embeddings=64)
@@ -254,6 +284,7 @@ if __name__ == '__main__':
     make('images', Images(), lambda b, t: {'x': torch.randn(b, 2, 6, 7), 'grid': torch.rand(b, 4, 3, 2) * 2 - 1}, ({0: BATCH}, {0: BATCH}))
     make('recurrent', Recurrent(), lambda b, t: {'x': torch.randn(b, 7, 5)}, ({0: BATCH},), F.mse_loss, torch.randn_like)
     make('writes', Writes(), lambda b, t: {'x': torch.randn(b, 8), 'i': torch.tensor([1, -2])}, ({0: BATCH}, None))
+    make('regions', Regions(), regions_inputs, ({0: BATCH}, {0: TIME}, None), F.mse_loss, torch.randn_like)
     make('qwen2', Logits(qwen2()), lambda b, t: {'tokens': torch.randint(0, 32, (b, t))}, ({0: BATCH, 1: TIME},),
          lambda y, target: F.cross_entropy(y.flatten(0, 1), target.flatten()), lambda y: torch.randint(0, 32, y.shape[:2]))
     make('pictures', Pictures(), lambda b, t: {'x': torch.randn(b, 3, 32, 32)}, ({0: BATCH},), F.cross_entropy, lambda y: torch.arange(len(y)))

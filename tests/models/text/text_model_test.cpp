@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "models/chat/dialogue.h"
-#include "models/generation/generate.h"
+#include "models/generation/generator.h"
 #include "models/text/prompts.h"
 #include "models/text/text_model.h"
 #include "models/tokenizer/model_files.h"

@@ -6,6 +6,7 @@
 
 #include "models/formats/onnx/export/rules.h"
 #include "models/formats/operator_table.h"
+#include "passes/training/for_evaluation.h"
 #include "schema/core/error.h"
 #include "schema/graph/state_storage.h"
 #include "schema/ops/nn/matmul.h"
@@ -170,12 +171,13 @@ const OpRule* find_rule(std::string_view op) {
 }
 
 OnnxModelRecord export_record(const Model& model, const std::string& entry) {
-  return Exporter(model.entry(entry)).make();
+  return Exporter(passes::for_evaluation(model.entry(entry)).graph).make();
 }
 
 Exported export_model(const Model& model, const std::filesystem::path& path, const ExportOptions& options) {
-  const OnnxModelRecord record = export_record(model, options.entry);
-  Exported exported;
+  const passes::ForEvaluation form = passes::for_evaluation(model.entry(options.entry));
+  const OnnxModelRecord record = Exporter(form.graph).make();
+  Exported exported{.batch_norms = form.batch_norms, .dropouts = form.dropouts};
   exported.nodes = static_cast<int64_t>(record.nodes.size());
   for (const State& state : model.states())
     if (state.role == StateRole::kParameter) exported.parameters += state.type.numel();

@@ -19,13 +19,16 @@ struct ExportOptions {
 };
 
 struct Exported {
-  std::vector<std::filesystem::path> files;
+  std::vector<std::filesystem::path> files = {};
   int64_t nodes = 0, parameters = 0;
+  int64_t batch_norms = 0,
+          dropouts = 0;  // layers of a training graph that are written as evaluation has them
 };
 
 // Writes the entry point. Inputs, outputs and states have their names; named sizes stay open and have their names. A state that the
 // entry point updates, or that is a cache, is an input `NAME` (its value before) and, if it is updated, an output `NAME.updated`. Other
-// states are initializers, decoded if they are stored encoded. Nodes are named "NODE/Operator" after the nodes of the graph. The model's
+// states are initializers, decoded if they are stored encoded. Batch norms of a training graph use their running statistics, and dropout
+// is left out (passes/training/for_evaluation.h). Nodes are named "NODE/Operator" after the nodes of the graph. The model's
 // metadata comes along. Throws Error that lists all ops that cannot be written, with their nodes, or names the node that cannot.
 Exported export_model(const Model& model, const std::filesystem::path& path,
                       const ExportOptions& options = {});

@@ -25,6 +25,13 @@ fs::path path_inside(const fs::path& folder, const std::string& location) {
   if (end_of_root != root.end())
     fail("the external file '{}' is refused: it is a link out of the folder of the model", location);
   if (!fs::is_regular_file(real)) fail("the external file '{}' is no regular file", location);
+  // A second name of a file elsewhere looks like a file of the folder (CVE-2026-34446).
+  if (const auto names = fs::hard_link_count(real, problem); problem || names != 1)
+    fail(
+        "the external file '{}' is refused: it has {} names (hard links), so that it may be a file of "
+        "another "
+        "folder; a copy of it (cp) has one",
+        location, names);
   return real;
 }
 
