@@ -2,22 +2,24 @@
 """Times image networks of the zoo on a GPU in bf16 beside torchvision's, compiled with channels last.
 
     python3 bench/gpu/images.py BUILD_FOLDER [--nets resnet50,...] [--batches 1,32,256] [--train resnet50=256,...] [--no-torch]
-                                [--profile]
+                                [--profile] [--patience SECONDS] [--rows FILE]
 
 Inference has batches of images of 224 x 224, and for PyTorch CUDA graphs (reduce-overhead); training is a step of SGD with momentum
 whose weights stay f32. Compiling takes PyTorch most of the time, so all of its cases are compiled at once, each in a process of its
-own; then they are timed one after the other. Times are of the device's clock, the best of some runs. Prints a table.
+own with as many threads as there are cores for it; then they are timed one after the other. Cases that are not compiled after
+`--patience` seconds are left out. Times are of the device's clock, the best of some runs. Prints a table; rows are written to a file
+as they come, so that a run that is cut short loses only what it did not measure.
 """
 import argparse
 import json
 import multiprocessing
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 
-PATIENCE = 600  # seconds until the cases that are compiled are timed
 NETS = "resnet50,vit_b_16,mobilenet_v3_large,convnext_tiny,efficientnet_b0"
 
 
@@ -47,25 +49,20 @@ def genesis_times(tools, folder, case, profile):
 
 
 def torch_case(case, ready, turn, results):
-    """Compiles the case, waits until all are compiled and for its turn, and times it."""
+    """Compiles the case, says so, waits for its turn, and times it."""
     net, batch, trains = case
     try:
         step, torch = torch_step(net, batch, trains)
         for _ in range(4):
             step()
         torch.cuda.synchronize()
-        failed = None
     except Exception as error:  # a case that does not run must not stop the others
-        failed = str(error).splitlines()[0][:200]
-    try:
-        ready.wait(PATIENCE)
-    except threading.BrokenBarrierError:  # another case takes too long: it is left out
-        pass
-    if failed:
-        results[case] = {"error": failed}
+        results.put((case, {"error": str(error).splitlines()[0][:200]}))
+        ready.set()
         return
-    with turn:
-        results[case] = {"ms": best_milliseconds(torch, step), "gb": torch.cuda.max_memory_allocated() / 1e9}
+    ready.set()
+    turn.wait()
+    results.put((case, {"ms": best_milliseconds(torch, step), "gb": torch.cuda.max_memory_allocated() / 1e9}))
 
 
 def torch_step(net, batch, trains):
@@ -113,16 +110,28 @@ def best_milliseconds(torch, step, runs=8):
     return best
 
 
-def torch_times(cases):
+def torch_times(cases, patience, say):
+    """Returns the result of each case; calls say(case, result) as soon as there is one."""
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, (os.cpu_count() or 1) // len(cases))))
     context = multiprocessing.get_context("spawn")
-    with context.Manager() as manager:
-        ready, turn, results = manager.Barrier(len(cases)), manager.Lock(), manager.dict()
-        workers = [context.Process(target=torch_case, args=(case, ready, turn, results)) for case in cases]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        return dict(results)
+    all_results, workers = {}, []
+    for case in cases:
+        ready, turn, results = context.Event(), context.Event(), context.SimpleQueue()
+        worker = context.Process(target=torch_case, args=(case, ready, turn, results))
+        worker.start()
+        workers.append((case, worker, ready, turn, results))
+    until = time.monotonic() + patience
+    for case, worker, ready, _, _ in workers:
+        while worker.is_alive() and not ready.wait(min(1.0, max(0.0, until - time.monotonic()))):
+            if time.monotonic() > until:
+                worker.kill()
+    for case, worker, ready, turn, results in workers:
+        turn.set()
+        worker.join()
+        done = ready.is_set() and not results.empty()
+        all_results[case] = results.get()[1] if done else {"error": f"not compiled after {patience} s"}
+        say(case, all_results[case])
+    return all_results
 
 
 def has_torch():
@@ -134,12 +143,16 @@ def has_torch():
         return False
 
 
-def print_row(case, ours, theirs):
+def name_of(case):
     net, batch, trains = case
-    what = f"{net}, {'train' if trains else 'infer'}, {batch}"
+    return f"{net}, {'train' if trains else 'infer'}, {batch}"
+
+
+def print_row(case, ours, theirs, note):
+    what = name_of(case)
     texts = [r.get("error") or f"{r['ms']:.3f} ms, {r['gb']:.2f} GB" for r in (ours, theirs)]
     ratio = f"{theirs['ms'] / ours['ms']:.2f}x" if "ms" in ours and "ms" in theirs else "-"
-    print(f"| {what} | {texts[0]} | {texts[1]} | {ratio} |", flush=True)
+    note(f"| {what} | {texts[0]} | {texts[1]} | {ratio} |")
 
 
 def main():
@@ -150,7 +163,16 @@ def main():
     parser.add_argument("--train", default="resnet50=256,vit_b_16=128,convnext_tiny=128")
     parser.add_argument("--no-torch", action="store_true")
     parser.add_argument("--profile", type=int, default=0, metavar="ROWS")
+    parser.add_argument("--patience", type=float, default=600, metavar="SECONDS")
+    parser.add_argument("--rows", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
+
+    def note(text):
+        print(text, flush=True)
+        if options.rows:
+            with options.rows.open("a") as file:
+                file.write(text + "\n")
+
     cases = [(net, int(batch), False) for net in options.nets.split(",") if net for batch in options.batches.split(",")]
     for text in filter(None, options.train.split(",")):
         net, batch = text.split("=")
@@ -159,12 +181,12 @@ def main():
     if options.no_torch or not has_torch():
         print("PyTorch's side is skipped")
     else:
-        theirs = torch_times(cases)
-    print("| network, mode, batch | genesis | torch.compile | ratio |\n|---|---|---|---|")
+        theirs = torch_times(cases, options.patience, lambda case, result: note(f"torch {name_of(case)}: {result}"))
+    note("| network, mode, batch | genesis | torch.compile | ratio |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for case in cases:
             ours = genesis_times(options.build / "tools", pathlib.Path(folder), case, options.profile)
-            print_row(case, ours, theirs.get(case, {"error": "-"}))
+            print_row(case, ours, theirs.get(case, {"error": "-"}), note)
 
 
 if __name__ == "__main__":

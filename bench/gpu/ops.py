@@ -175,6 +175,68 @@ def other_heads_cases(batch=4, seq=4096):
                    outputs=["%y", "%y:1", "%y:2"], flops=pairs * (3 * size + 2 * v_size))
 
 
+# Ten convolutions of ResNets, and depthwise ones of ConvNeXt: batch, channels in, out, size of the picture, window, stride, groups
+CONVOLUTIONS = [(256, 64, 64, 56, 3, 1, 1), (256, 128, 128, 28, 3, 1, 1), (256, 256, 256, 14, 3, 1, 1),
+                (256, 512, 512, 7, 3, 1, 1), (256, 128, 128, 56, 3, 2, 1), (256, 64, 256, 56, 1, 1, 1),
+                (256, 256, 64, 56, 1, 1, 1), (256, 256, 512, 56, 1, 2, 1), (256, 1024, 256, 14, 1, 1, 1),
+                (256, 2048, 512, 7, 1, 1, 1), (128, 96, 96, 56, 7, 1, 96), (128, 384, 384, 14, 7, 1, 384)]
+
+
+def first(x):
+    """Returns the channels-last tensor with PyTorch's order of axes."""
+    return x.permute(0, 3, 1, 2)
+
+
+def torch_convolution(stride, window, groups):
+    pad = [window // 2] * 2
+    rest = ([stride] * 2, pad, [1, 1])
+
+    def forward(x, w):
+        return F.conv2d(first(x), first(w), None, *rest, groups)
+
+    def backward(x, w, dy, which):
+        mask = [which == "dx", which == "dw", False]
+        return torch.ops.aten.convolution_backward(first(dy), first(x), first(w), None, *rest, False, [0, 0], groups, mask)
+
+    return {"y": forward, "dx": lambda dy, w, x: backward(x, w, dy, "dx"), "dw": lambda x, dy, w: backward(x, w, dy, "dw")}
+
+
+def convolution_cases():
+    for n, i, o, size, window, stride, groups in CONVOLUTIONS:
+        out, run = size // stride, torch_convolution(stride, window, groups)
+        x, y, w = ("bf16", (n, size, size, i)), ("bf16", (n, out, out, o)), ("bf16", (o, window, window, i // groups))
+        pads = f"strides=({stride}, {stride}), dilations=(1, 1), pads_begin=({window // 2}, {window // 2}), "
+        pads += f"pads_end=({window // 2}, {window // 2}), groups={groups}, channels_last=true"
+        name = f"{n}x{size}x{size}x{i}_{o}_{window}x{window}" + (f"_s{stride}" if stride > 1 else "")
+        flops = 2 * n * out * out * o * window * window * i // groups
+        moved = 2 * n * (size * size * i + out * out * o)
+        group = "depthwise" if groups > 1 else "convolution"
+        yield Case(f"conv_{name}", group, {"x": x, "w": w}, lines(f"%y = convolution(x, w) {{{pads}}}"), run["y"], flops=flops,
+                   moved=moved)
+        yield Case(f"conv_dx_{name}", group, {"dy": y, "w": w, "x": x},
+                   lines(f"%y = convolution_transposed(dy, w) {{{pads}, sizes=[{size},{size}]}}"), run["dx"], flops=flops,
+                   moved=moved)
+        yield Case(f"conv_dw_{name}", group, {"x": x, "dy": y, "w": w},
+                   lines(f"%y = convolution_weight_gradient(x, dy) {{{pads}, window=({window}, {window})}}"), run["dw"],
+                   flops=flops, moved=moved)
+
+
+def image_cases():
+    """Batch norms must read x twice, since the sums come first; a pool reads x and writes a quarter of it."""
+    n, size, c = 256, 56, 256
+    x, vector = ("bf16", (n, size, size, c)), ("f32", (c,))
+    elements = n * size * size * c
+    yield Case("batch_norm_256x56x56x256", "images", {"x": x, "w": vector, "b": vector},
+               lines("%y = batch_norm(x, w, b) {channels_last=true}"),
+               lambda x, w, b: F.batch_norm(first(x), None, None, w, b, True), outputs=["%y", "%y:1", "%y:2"],
+               moved=3 * 2 * elements)
+    pool = ("bf16", (256, 112, 112, 64))
+    yield Case("max_pool_256x112x112x64", "images", {"x": pool},
+               lines("%y = max_pool(x) {window=(3, 3), strides=(2, 2), dilations=(1, 1), pads_begin=(1, 1), pads_end=(1, 1), "
+                     "channels_last=true}"),
+               lambda x: F.max_pool2d(first(x), 3, 2, 1), moved=2 * 256 * 112 * 112 * 64 * 5 // 4)
+
+
 def torch_inputs(case):
     tensors = {}
     for name, (dtype, shape) in case.inputs.items():
@@ -248,6 +310,7 @@ def all_cases(flags):
     wanted = ["16M"] if flags.quick else flags.sizes.split(",")
     cases = [c for dtype in DTYPES for n in SIZES if size_name(n) in wanted for c in pointwise_cases(dtype, n)]
     cases += list(matmul_cases()) + list(attention_cases()) + list(other_heads_cases())
+    cases += list(convolution_cases()) + list(image_cases())
     return [c for c in cases if not flags.only or any(word in c.name for word in flags.only.split(","))]
 
 
@@ -298,6 +361,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="one size of them, and everything else")
     flags = parser.parse_args()
     cases = all_cases(flags)
+    torch.backends.cudnn.benchmark = True  # PyTorch's convolutions take the fastest plan, too
     ours = time_genesis(flags.build, cases)
     copy = copy_gbps()
     rows = []

@@ -139,7 +139,7 @@ struct Blocks {
 class LayoutRewriter {
  public:
   LayoutRewriter(const Graph& graph, const PassContext& context)
-      : graph_(graph), context_(context), rewriter_(graph) {}
+      : graph_(graph), uses_(graph), context_(context), rewriter_(graph) {}
 
   Graph run() {
     for (const Node& node : graph_.nodes()) {
@@ -169,17 +169,27 @@ class LayoutRewriter {
     if (is<ops::Concat>(node)) return joined(node);
     if (is<ops::Slice>(node)) return sliced(node);
     if (is<ops::Expand>(node)) return expanded(node);
+    if (is<ops::Reshape>(node)) return flattened(node);
     if (node.op->info.elementwise && !node.op->info.random) return elementwise(node);
     return {};
   }
 
-  // A value that a model permutes to have its channels behind the batch exists with its channels last: it is the operand.
+  // A value that a model permutes to have its channels behind the batch exists with its channels last: it is the operand. With
+  // three axes the permute that moves channels to the end is the same, so an op that has channels must read the result: the tokens
+  // of a transformer would otherwise be computed with their features behind the batch.
   void note_permute(const Node& node) {
     const auto permute = match<ops::Permute>(node);
     if (!permute) return;
     const int rank = graph_.type(node.outputs[0]).shape.rank();
-    if (rank > 2 && permute->axes == axes_to_first(rank))
+    if (rank > 2 && permute->axes == axes_to_first(rank) && (rank > 3 || has_channels(node.outputs[0])))
       lasts_[node.outputs[0].index] = rewriter_.map(node.inputs[0]);
+  }
+
+  bool has_channels(ValueId value) const {
+    return std::ranges::any_of(uses_.readers(value), [&](NodeId reader) {
+      const Node& node = graph_.node(reader);
+      return node.inputs[0] == value && node.attributes.find("channels_last");
+    });
   }
 
   // An author may write ops in this layout, too.
@@ -329,12 +339,12 @@ class LayoutRewriter {
   Value normalized(const Node& node) {
     const int rank = shape(node.inputs[0]).rank();
     if (rank < 3 || std::ranges::none_of(node.inputs, [&](ValueId id) { return is_last(id); })) return {};
-    auto op = from_attributes<ops::BatchNorm>(node.attributes);  // the gradient has the same attributes
-    op.channels_last = true;
+    Attributes attributes = node.attributes;
+    attributes.set("channels_last", true);
     std::vector<Value> inputs;
     for (const ValueId id : node.inputs)
       inputs.push_back(shape(id).rank() == rank ? last(id) : rewriter_.map(id));
-    std::vector<Value> results = rewriter_.graph().add_node(*node.op, to_attributes(op), inputs);
+    std::vector<Value> results = rewriter_.graph().add_node(*node.op, attributes, inputs);
     for (size_t i = 0; i < results.size(); ++i)
       if (results[i].rank() == rank) {
         lasts_[node.outputs[i].index] = results[i];
@@ -384,6 +394,14 @@ class LayoutRewriter {
     return expand(last(x), permuted(to, axes_to_last(to.rank())));
   }
 
+  // A reshape that joins all axes behind the channels, such as that of patches to tokens.
+  Value flattened(const Node& node) {
+    const Shape &from = shape(node.inputs[0]), &to = shape(node.outputs[0]);
+    if (!is_last(node.inputs[0]) || from.rank() < 4 || to.rank() != 3 || from[0] != to[0] || from[1] != to[1])
+      return {};
+    return reshape(last(node.inputs[0]), permuted(to, axes_to_last(3)));
+  }
+
   Value elementwise(const Node& node) {
     const Shape& result = shape(node.outputs[0]);
     const auto decides = [&](ValueId id) { return is_last(id) && shape(id) == result; };
@@ -408,6 +426,7 @@ class LayoutRewriter {
   }
 
   const Graph& graph_;
+  const Uses uses_;
   const PassContext& context_;
   Rewriter rewriter_;
   std::map<int32_t, Value> lasts_;                       // by value of the old graph

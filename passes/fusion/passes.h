@@ -82,6 +82,10 @@ Graph fuse_norm_linear(const Graph& graph, const PassContext& context);
 // gradient that bypasses a norm is added to the gradient of the norm; adding it while dx is computed saves a pass over both.
 Graph fuse_norm_residual(const Graph& graph, const PassContext& context);
 
+// batch_norm_grad(x, dy + dy2, ...) -> batch_norm_grad with two gradients: where a residual stream splits, the sum of what comes back
+// is not written. Only with channels last, behind a relu and an addend.
+Graph fuse_gradient_sums(const Graph& graph, const PassContext& context);
+
 // Replaces hand-written normalizations, as most model code has them, by layer_norm and rms_norm: one pass over memory instead of
 // seven, statistics in f32, and hand-written gradients for autodiff. All norms are over the last axis.
 //

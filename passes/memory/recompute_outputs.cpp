@@ -8,6 +8,7 @@
 #include "passes/core/rewriter.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/collective/point_to_point.h"
+#include "schema/ops/nn/batch_norm.h"
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/nn/swiglu.h"
 #include "schema/ops/tensor/reshape.h"
@@ -35,13 +36,18 @@ bool is_set(const Node& node, std::string_view attribute) {
 const OpDef* forward_op(const Node& node) {
   if (is<ops::SwigluGrad>(node)) return &op_def<ops::Swiglu>();
   if (is<ops::RmsNormGrad>(node)) return &op_def<ops::RmsNorm>();
+  // Batch norms with a relu behind them, in the layout whose kernels write at the speed of memory.
+  if (const auto norm = match<ops::BatchNormGrad>(node))
+    return norm->relu && !norm->has_addend && norm->channels_last ? &op_def<ops::BatchNorm>() : nullptr;
   return is<ops::LayerNormGrad>(node) ? &op_def<ops::LayerNorm>() : nullptr;
 }
 
 bool is_gradient(const Node& node) { return forward_op(node) && !is_set(node, "with_output"); }
 
-// Returns the inputs of the forward node that its gradient reads: all but dy for swiglu, x and weight for a norm.
+// Returns the inputs of the forward node that its gradient reads: all but dy for swiglu, x and weight for a norm, and the bias of a
+// batch norm.
 std::vector<ValueId> forward_inputs(const Node& gradient) {
+  if (is<ops::BatchNormGrad>(gradient)) return {gradient.inputs[0], gradient.inputs[4], gradient.inputs[5]};
   std::vector<ValueId> inputs = gradient.inputs;
   if (is<ops::SwigluGrad>(gradient))
     inputs.pop_back();
@@ -53,7 +59,7 @@ std::vector<ValueId> forward_inputs(const Node& gradient) {
 
 // Returns whether both are norms over the same axes with the same eps.
 bool is_alike(const Node& forward, const Node& gradient) {
-  for (const char* name : {"eps", "num_axes", "has_weight"}) {
+  for (const char* name : {"eps", "num_axes", "has_weight", "relu", "has_addend", "channels_last"}) {
     const AttrValue *a = forward.attributes.find(name), *b = gradient.attributes.find(name);
     if (a && b ? *a != *b : a != b) return false;
   }

@@ -49,6 +49,19 @@ TEST_F(KeptFile, AnyDamageMakesItAbsent) {
   EXPECT_EQ(read_kept(path_), bytes_);
 }
 
+// A later process gets what the first one kept; a damaged file counts as absent.
+TEST_F(KeptFile, TheFirstToKeepCounts) {
+  const fs::path folder = path_.string() + ".d", path = folder / "plan";
+  fs::create_directories(folder);
+  EXPECT_EQ(keep_first(path, bytes_), bytes_);
+  EXPECT_EQ(keep_first(path, "other"), bytes_);
+  std::ofstream(path, std::ios::binary) << "damaged";
+  EXPECT_EQ(keep_first(path, "other"), "other");
+  EXPECT_EQ(read_kept(path), "other");
+  EXPECT_EQ(keep_first("/no/such/folder/file", bytes_), bytes_);
+  fs::remove_all(folder);
+}
+
 TEST_F(KeptFile, APlaceThatCannotBeWrittenIsNoError) {
   EXPECT_NO_THROW(keep("/no/such/folder/file", bytes_));
   EXPECT_FALSE(read_kept("/no/such/folder/file"));

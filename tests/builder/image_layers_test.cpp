@@ -191,6 +191,23 @@ TEST(ImageLayers, ChannelsComeLastWhereATargetWantsIt) {
   expect_same_training(model, moved, {2, 4, 6, 8});
 }
 
+// Patches of a picture become tokens whose features stay behind: only the picture is permuted, whatever is added to the tokens.
+TEST(ImageLayers, TokensKeepTheirFeaturesLast) {
+  const auto network = [](const Scope& s, Value image) {
+    const Value patches = nn::Conv2d(s / "patches", 4, 8, {2}, {.conv = {.stride = {2}}})(image);
+    Value x = transpose(flatten(patches, 2), 1, 2);
+    x = x + (s / "all").parameter("places", {1, 12, 8}, init::normal(0, 0.1)).in(*x.graph);
+    for (const char* name : {"first", "second"})
+      x = x + nn::Linear(s / name, 8, 8)(nn::LayerNorm(s / name / "norm", 8, 1e-6)(x));
+    return x;
+  };
+  const auto [model, moved] = in_both_layouts(network, {2, 4, 6, 8});
+  const Graph step = passes::simplify(moved->entry("train_step"), {});
+  for (const Node& node : step.nodes())
+    EXPECT_TRUE(!passes::is<ops::Permute>(node) || step.type(node.outputs[0]).shape.rank() == 4) << node.name;
+  expect_same_training(model, moved, {2, 4, 6, 8});
+}
+
 // A stride over few channels becomes blocks of pixels, whatever the padding; sizes that blocks do not fill stay as they are.
 TEST(ImageLayers, WindowsOverColorsMoveByBlocksOfPixels) {
   struct Case {

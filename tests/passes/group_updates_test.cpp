@@ -50,5 +50,28 @@ TEST(GroupUpdates, LeavesWhatDiffersOrIsReadOrIsAlone) {
       "return q = %b");
 }
 
+// Small parameters share a node without a scale, too; what differs in more than its tensors stays alone.
+TEST(GroupUpdates, MakesOneNodeOfSmallUpdatesBySgd) {
+  EXPECT_EQ(grouped("%a = sgd_update(p, g, lr, step, m) {momentum=0.5}\n"
+                    "%b = sgd_update(q, h, lr, step, n) {momentum=0.5}\n"
+                    "%c = sgd_update(w, n, lr, step, q) {momentum=0.25}\n"
+                    "return p = %a\n return m = %a:1\n return q = %b\n return n = %b:1\n return w = %c"),
+            expected("%sgd_update = sgd_update(p, q, g, h, lr, step, m, n) {momentum=0.5, parameters=2}\n"
+                     "%c = sgd_update(w, n, lr, step, q) {momentum=0.25}\n"
+                     "return p = %sgd_update\n return m = %sgd_update:2\n return q = %sgd_update:1\n "
+                     "return n = %sgd_update:3\n return w = %c"));
+}
+
+TEST(GroupUpdates, SumsTheSquaresOfSmallTensorsTogether) {
+  const std::string squares = grouped(
+      "%a = sum_squares(p)\n %b = sum_squares(q)\n %l = expand(lr) {shape=[1000, 1000]}\n %c = "
+      "sum_squares(%l)\n"
+      "%u = reshape(%a) {shape=[1]}\n %v = reshape(%b) {shape=[1]}\n %w = reshape(%c) {shape=[1]}\n"
+      "%all = concat(%u, %v, %w) {axis=0}\n %s = sum(%all) {axes=(0)}\n return s = %s");
+  EXPECT_NE(squares.find("sum_squares(p, q)"), std::string::npos) << squares;
+  EXPECT_NE(squares.find("sum_squares(%l)"), std::string::npos) << squares;
+  EXPECT_NE(squares.find("f32[2]"), std::string::npos) << squares;
+}
+
 }  // namespace
 }  // namespace genesis::passes

@@ -202,16 +202,17 @@ enum class Passes { kAll, kComputedY, kGivenY };
 template <class T, int N>
 struct Backward {
   PackRows walk;
-  const Words *x, *dy, *y;
+  const Words *x, *dy, *more, *y;  // more: null, or added to dy
   const float *mean, *var;
   ChannelVector<T> weight, bias;
   Words *dx, *passed;                         // passed: the gradient of the addend, which is what passes
+  Words* y_again;                             // null, or y, which the forward pass did not keep
   float *dweight, *dbias, *g_sums, *gz_sums;  // the last two by chunk
   float eps;
 };
 
 struct GradientPacks {
-  Words x, dy, y;
+  Words x, dy, y, more;
 };
 
 // The numbers of a thread's channels, and g = dy where y was positive. y is computed as the forward pass does, so that its sign is
@@ -231,31 +232,34 @@ struct GradientChannels {
     }
   }
   __device__ float centered(const GradientPacks& p, int j) const { return element_of<T>(p.x, j) - mean[j]; }
-  __device__ float g(const GradientPacks& p, float centered, int j) const {
-    const float dy = element_of<T>(p.dy, j);
+  __device__ float y(float centered, int j) const { return centered * scale[j] + bias[j]; }
+  __device__ float g(const GradientPacks& p, float centered, int j, float dy) const {
     if constexpr (passes == Passes::kAll) return dy;
-    const float y = passes == Passes::kGivenY ? element_of<T>(p.y, j) : centered * scale[j] + bias[j];
-    return y > 0.0f ? dy : 0.0f;
+    return (passes == Passes::kGivenY ? element_of<T>(p.y, j) : y(centered, j)) > 0.0f ? dy : 0.0f;
   }
 };
 
-// With a given y, what passes is written, so that the other kernel need not read y.
-template <class T, int N, Passes passes>
+// With a given y, what passes is written, so that the other kernel need not read y. With `two_gradients`, dy is a sum, rounded like a
+// tensor.
+template <class T, int N, Passes passes, bool two_gradients>
 __global__ void __launch_bounds__(kThreads, kBlocksEach) gradient_sums_kernel(Backward<T, N> b) {
   const GradientChannels<T, N, passes> channels(b);
   float g_sum[N] = {}, gz_sum[N] = {};
-  walk_rows<4, true>(
+  walk_rows<two_gradients ? 3 : 4, true>(
       b.walk,
       [&](int64_t at) {
-        GradientPacks p{b.x[at], b.dy[at], {}};
+        GradientPacks p{b.x[at], b.dy[at], {}, {}};
         if constexpr (passes == Passes::kGivenY) p.y = b.y[at];
+        if constexpr (two_gradients) p.more = b.more[at];
         return p;
       },
       [&](int64_t at, const GradientPacks& p) {
         float passed[N];
 #pragma unroll
         for (int j = 0; j < N; ++j) {
-          const float x = channels.centered(p, j), g = channels.g(p, x, j);
+          float dy = element_of<T>(p.dy, j);
+          if constexpr (two_gradients) dy = widen(narrow<T>(dy + element_of<T>(p.more, j)));
+          const float x = channels.centered(p, j), g = channels.g(p, x, j, dy);
           g_sum[j] += g;
           gz_sum[j] += g * x;
           passed[j] = g;
@@ -295,16 +299,18 @@ __global__ void __launch_bounds__(kThreads, kBlocksEach) gradient_kernel(Backwar
   walk_rows<4, false>(
       b.walk,
       [&](int64_t at) {
-        return GradientPacks{b.x[at], dy[at], {}};
+        return GradientPacks{b.x[at], dy[at], {}, {}};
       },
       [&](int64_t at, const GradientPacks& p) {
-        float dx[N];
+        float dx[N], y[N];
 #pragma unroll
         for (int j = 0; j < N; ++j) {
-          const float x = channels.centered(p, j);
-          dx[j] = channels.scale[j] * channels.g(p, x, j) - constant[j] - x * slope[j];
+          const float x = channels.centered(p, j), g = channels.g(p, x, j, element_of<T>(p.dy, j));
+          dx[j] = channels.scale[j] * g - constant[j] - x * slope[j];
+          y[j] = channels.y(x, j) < 0.0f ? 0.0f : channels.y(x, j);  // NaN stays, as in the forward pass.
         }
         b.dx[at] = words_of<T>(dx);
+        if (passes == Passes::kComputedY && b.y_again) b.y_again[at] = words_of<T>(y);
       });
 }
 
@@ -372,9 +378,9 @@ void run_forward(const KernelContext& c, const BatchNormShape& s) {
   launch(c, f, moment_sums_kernel<T, N>, moments_kernel<T, N>, result);
 }
 
-template <class T, int N, Passes passes>
+template <class T, int N, Passes passes, bool two_gradients = false>
 void launch_backward(const KernelContext& c, const Backward<T, N>& b) {
-  launch(c, b, gradient_sums_kernel<T, N, passes>, gradient_vectors_kernel<T, N>,
+  launch(c, b, gradient_sums_kernel<T, N, passes, two_gradients>, gradient_vectors_kernel<T, N>,
          gradient_kernel<T, N, passes>);
 }
 
@@ -382,10 +388,11 @@ template <class T, int N>
 void run_backward(const KernelContext& c, const BatchNormShape& s) {
   const PackRows walk = rows_of(c, s, N);
   auto* sums = reinterpret_cast<float*>(c.scratch);
-  const bool reads_y = s.relu && s.has_addend;
+  const bool reads_y = s.reads_y();
   const Backward<T, N> b{walk,
                          c.input(0).as<const Words>(),
                          c.input(1).as<const Words>(),
+                         s.two_gradients ? c.input(6).as<const Words>() : nullptr,
                          reads_y ? c.input(5).as<const Words>() : nullptr,
                          c.input(2).as<const float>(),
                          c.input(3).as<const float>(),
@@ -393,11 +400,13 @@ void run_backward(const KernelContext& c, const BatchNormShape& s) {
                          s.relu && !reads_y ? channel_vector<T>(c.input(5)) : ChannelVector<T>{},
                          c.output().as<Words>(),
                          reads_y ? c.output(3).as<Words>() : nullptr,
+                         s.with_output ? c.output(3).as<Words>() : nullptr,
                          c.output(1).as<float>(),
                          c.output(2).as<float>(),
                          sums,
                          sums + int64_t{walk.chunks} * walk.channels,
                          static_cast<float>(s.eps)};
+  if (s.two_gradients) return launch_backward<T, N, Passes::kGivenY, true>(c, b);
   if (reads_y) return launch_backward<T, N, Passes::kGivenY>(c, b);
   if (s.relu) return launch_backward<T, N, Passes::kComputedY>(c, b);
   launch_backward<T, N, Passes::kAll>(c, b);

@@ -103,10 +103,12 @@ struct KeptPlans {
     const auto folder = cache_folder();
     return folder ? read_kept(*folder / (key + ".plan")) : std::nullopt;
   }
-  void add(const std::string& key, const std::string& text) {
+  // Returns the text that counts: another process or thread may have kept another plan of an equal graph meanwhile.
+  std::string add(const std::string& key, const std::string& text) {
     const std::lock_guard lock(mutex);
-    texts[key] = text;
-    if (const auto folder = cache_folder()) keep(*folder / (key + ".plan"), text);
+    if (const auto found = texts.find(key); found != texts.end()) return found->second;
+    const auto folder = cache_folder();
+    return texts[key] = folder ? keep_first(*folder / (key + ".plan"), text) : text;
   }
 };
 
@@ -127,7 +129,12 @@ CudnnPlan CudnnGraph::plan(int64_t workspace_limit, const Measure& measure) {
   }
   CudnnPlan made = make_plan(workspace_limit, measure);
   const bool is_timed = !measure || std::isfinite(made.ms());
-  if (const std::string text = made.text(); is_timed && !text.empty()) kept_plans().add(key, text);
+  const std::string text = is_timed ? made.text() : "";
+  if (text.empty()) return made;
+  try {
+    if (const std::string kept = kept_plans().add(key, text); kept != text) return CudnnPlan::restored(kept);
+  } catch (const Error&) {  // then this process keeps to its own
+  }
   return made;
 }
 

@@ -1,5 +1,9 @@
 #include "backends/cuda/runtime/kept_file.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <span>
 
 #include "schema/core/error.h"
@@ -8,6 +12,26 @@
 #include "schema/file/io/read_file.h"
 
 namespace genesis::cuda {
+namespace {
+
+// Only one process at a time has it. Where the file cannot be locked, all go on.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder)
+      : fd_(::open((folder / "kept.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)) {
+    if (fd_ >= 0) ::flock(fd_, LOCK_EX);
+  }
+  ~FolderLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+}  // namespace
 
 std::string hash_text(const std::string& text) {
   return file::hash_of(std::as_bytes(std::span(text))).to_string();
@@ -34,6 +58,13 @@ void keep(const std::filesystem::path& path, const std::string& bytes) {
     write_file_atomically(path, hash_text(bytes) + bytes, LinkAtName::kReplaced);
   } catch (const Error&) {
   }
+}
+
+std::string keep_first(const std::filesystem::path& path, const std::string& bytes) {
+  const FolderLock lock(path.parent_path());
+  if (auto kept = read_kept(path)) return *kept;
+  keep(path, bytes);
+  return bytes;
 }
 
 }  // namespace genesis::cuda

@@ -76,7 +76,7 @@ void BatchNorm::grad(GradientContext& g) const {
   const Value y = g.output(), dy = g.dy() ? g.dy() : zeros(g.graph(), y.shape(), y.dtype());
   std::vector<Value> inputs = {g.input(0), dy, g.output(1), g.output(2), g.input(1)};
   if (relu) inputs.push_back(has_addend ? y : g.input(2));
-  const auto d = emit_node(BatchNormGrad{eps, relu, has_addend, channels_last}, inputs);
+  const auto d = emit_node(BatchNormGrad{eps, relu, has_addend, channels_last, false, false}, inputs);
   g.set(0, through_statistics(g, *this, d[0]));
   g.set(1, d[1]);
   g.set(2, d[2]);
@@ -84,12 +84,15 @@ void BatchNorm::grad(GradientContext& g) const {
 }
 
 std::vector<TensorType> BatchNormGrad::infer(Types in) const {
-  const bool has_bias = relu && !has_addend;
-  const TensorType wide = check_operands(*this, in, 5u + relu, 2, 3u + has_bias);
+  const bool has_bias = relu && !has_addend, has_y = relu && has_addend;
+  if (two_gradients && !has_y) fail("{}: two_gradients needs relu and has_addend", info.name);
+  if (with_output && !has_bias) fail("{}: with_output needs relu and no has_addend", info.name);
+  const TensorType wide = check_operands(*this, in, 5u + relu + two_gradients, 2, 3u + has_bias);
   check_like_x(info.name, in[0], in[1]);
-  if (relu && has_addend) check_like_x(info.name, in[0], in[5]);
+  if (has_y) check_like_x(info.name, in[0], in[5]);
+  if (two_gradients) check_like_x(info.name, in[0], in[6]);
   std::vector<TensorType> out = {in[0], wide, wide};
-  if (relu && has_addend) out.push_back(in[0]);
+  if (has_y || with_output) out.push_back(in[0]);
   return out;
 }
 

@@ -31,16 +31,25 @@ struct BatchNorm {
 };
 
 // x, dy, mean, var, weight and, with `relu`, what shows where y was positive: y itself with `has_addend`, else the bias ->
-// dx, dweight and dbias (f32 at least) and, with both attributes, the gradient of the addend.
+// dx, dweight and dbias (f32 at least) and, with both attributes, the gradient of the addend. With `two_gradients`, which needs relu
+// and addend, a last input like dy is added to it, rounded as an addition of its own would be. With `with_output`, which needs relu
+// and no addend, the last result is y, computed again, so that the forward pass need not keep it. Passes set the last two.
 struct BatchNormGrad {
   static constexpr OpInfo info{
       .name = "batch_norm_grad",
-      .doc = "The gradients of batch_norm: dx, dweight, dbias and that of an addend.",
-      .inputs = {5, 6},
+      .doc =
+          "The gradients of batch_norm: dx, dweight, dbias and that of an addend; `two_gradients`: dy is a "
+          "sum; `with_output`: y again.",
+      .inputs = {5, 7},
       .precision = Precision::kWide};
   double eps = 1e-5;
   bool relu = false, has_addend = false, channels_last = false;
-  static void fields(auto& self, auto&& visit) { BatchNorm::fields(self, visit); }
+  bool two_gradients = false, with_output = false;
+  static void fields(auto& self, auto&& visit) {
+    BatchNorm::fields(self, visit);
+    visit("two_gradients", self.two_gradients);
+    visit("with_output", self.with_output);
+  }
   std::vector<TensorType> infer(Types in) const;
   double sum_length(Types in, Types out) const;
 };

@@ -63,20 +63,39 @@ void check_halves(const ops::AdamUpdate& op, Types in) {
 namespace ops {
 
 std::vector<TensorType> SgdUpdate::infer(Types in) const {
-  check_parameter(in[0], in[1]);
-  check_real_scalar(in[2], "lr");
-  check_step(in[3]);
-  const bool buffer = momentum != 0;
+  const bool has_buffers = momentum != 0;
   if (nesterov && (momentum <= 0 || dampening != 0))
     fail("Nesterov momentum needs a momentum and no dampening, got momentum {} and dampening {}", momentum,
          dampening);
-  const size_t expected = 4u + buffer + has_scale;
-  if (in.size() != expected) fail("the attributes ask for {} inputs, {} were given", expected, in.size());
-  if (buffer) check_state(in[0], in[4], "the momentum buffer");
+  const int64_t each = 2 + has_buffers, scalars = 2 + has_scale, given = static_cast<int64_t>(in.size());
+  if (parameters < 1 || parameters > given || given != each * parameters + scalars)
+    fail(
+        "sgd_update of {} parameters with these attributes takes {} inputs each and {} scalars, {} were "
+        "given",
+        parameters, each, scalars, given);
+  const auto input = [&](int i) -> const TensorType& { return in[static_cast<size_t>(i)]; };
+  check_real_scalar(input(lr()), "lr");
+  check_step(input(step()));
   if (has_scale) check_real_scalar(in.back(), "scale");
   check_skip(skip_nonfinite, has_scale);
-  if (!buffer) return {in[0]};
-  return {in[0], in[4]};
+  std::vector<TensorType> out;
+  for (int k = 0; k < parameters; ++k) {
+    check_parameter(input(k), input(gradient(k)));
+    out.push_back(input(k));
+  }
+  for (int k = 0; has_buffers && k < parameters; ++k) {
+    check_state(input(k), input(buffer(k)), "the momentum buffer");
+    out.push_back(input(buffer(k)));
+  }
+  return out;
+}
+
+std::vector<InPlace> SgdUpdate::in_place(Types, Types) const {
+  std::vector<InPlace> pairs;
+  for (int k = 0; k < parameters; ++k) pairs.push_back({k, k});
+  for (int k = 0; momentum != 0 && k < parameters; ++k)
+    pairs.push_back({static_cast<int>(parameters) + k, buffer(k)});
+  return pairs;
 }
 
 std::vector<TensorType> AdamUpdate::infer(Types in) const {

@@ -16,17 +16,19 @@ struct SgdOptions {
 
 namespace ops {
 
-inline constexpr InPlace kSgdInPlace[] = {{0, 0}, {1, 4}};
 inline constexpr InPlace kLionInPlace[] = {{0, 0}, {1, 2}};
 
-// parameter, gradient, lr, step, [momentum buffer if momentum is not 0], [scale] -> parameter, [buffer].
+// parameters..., gradients..., lr, step, [momentum buffers... if momentum is not 0], [scale] -> parameters..., [buffers...]: updates
+// one parameter, or as many as `parameters` says.
 struct SgdUpdate : SgdOptions {
   static constexpr OpInfo info{.name = "sgd_update",
-                               .doc = "One step of SGD with momentum, dampening, weight decay, Nesterov.",
-                               .inputs = {4, 6},
-                               .precision = Precision::kF32,
-                               .in_place = kSgdInPlace};
+                               .doc =
+                                   "One step of SGD with momentum, dampening, weight decay, Nesterov for "
+                                   "each of `parameters` parameters.",
+                               .inputs = {4, kVariadic},
+                               .precision = Precision::kF32};
   bool has_scale = false;
+  int64_t parameters = 1;
   static void fields(auto& self, auto&& visit) {
     visit("momentum", self.momentum);
     visit("dampening", self.dampening);
@@ -34,8 +36,17 @@ struct SgdUpdate : SgdOptions {
     visit("nesterov", self.nesterov);
     visit("has_scale", self.has_scale);
     visit("skip_nonfinite", self.skip_nonfinite);
+    visit("parameters", self.parameters);
   }
+
+  // Positions among the inputs; parameter k is input k, and its result output k.
+  int gradient(int64_t parameter) const { return static_cast<int>(parameters + parameter); }
+  int lr() const { return static_cast<int>(2 * parameters); }
+  int step() const { return lr() + 1; }
+  int buffer(int64_t parameter) const { return static_cast<int>(lr() + 2 + parameter); }
+
   std::vector<TensorType> infer(Types in) const;
+  std::vector<InPlace> in_place(Types, Types) const;
 };
 
 // lr, step, [scale], parameters..., gradients..., m..., v... -> parameters..., m..., v...: updates one parameter, or many if

@@ -258,6 +258,88 @@ TEST(BatchNorm, HasAnAddendAndAnActivationInBothLayouts) {
   check_batch_norm_op({3, 24, 50}, true, true, true);
 }
 
+// Numbers that bf16 has, so that a fused cast and sum round once, too.
+Tensor coarse_wave(const std::vector<int64_t>& sizes, float by) {
+  int64_t n = 1;
+  for (const int64_t size : sizes) n *= size;
+  std::vector<float> values;
+  for (int64_t i = 0; i < n; ++i)
+    values.push_back(std::round(64 * std::sin(by * static_cast<float>(i))) / 64);
+  return Tensor::of<float>(sizes, values);
+}
+
+// Returns the gradients of a batch norm whose dy is a sum ("one") and comes in two parts ("two"), and of one whose output stays ("kept")
+// or comes again ("again", with the output as the last result), and that output ("y").
+NamedTensors gradients_of_batch_norms(const std::vector<int64_t>& shape, bool last, DType dtype,
+                                      const std::string& device) {
+  const std::vector<int64_t> c = {last ? shape[2] : shape[1]};
+  const auto build = [&](const Inputs& in) {
+    const Value x = cast(in[0], dtype), dy = cast(in[1], dtype), more = cast(in[2], dtype);
+    std::vector<std::pair<std::string, Value>> out;
+    const auto add = [&](const std::string& name, const std::vector<Value>& all) {
+      for (size_t i = 0; i < all.size(); ++i)
+        out.emplace_back(name + std::to_string(i), cast(all[i], DType::f32));
+    };
+    const auto y = emit_node(ops::BatchNorm{1e-3, true, false, last}, {x, in[3], in[4]});
+    const auto z = emit_node(ops::BatchNorm{1e-3, true, true, last}, {x, in[3], in[4], dy});
+    const ops::BatchNormGrad one{1e-3, true, true, last, false, false},
+        two{1e-3, true, true, last, true, false}, kept{1e-3, true, false, last, false, false},
+        again{1e-3, true, false, last, false, true};
+    add("one", emit_node(one, {x, dy + more, z[1], z[2], in[3], z[0]}));
+    add("two", emit_node(two, {x, dy, z[1], z[2], in[3], z[0], more}));
+    add("kept", emit_node(kept, {x, dy, y[1], y[2], in[3], in[4]}));
+    add("again", emit_node(again, {x, dy, y[1], y[2], in[3], in[4]}));
+    add("y", {y[0]});
+    return out;
+  };
+  return run_graph({{"x", coarse_wave(shape, 0.7f)},
+                    {"dy", coarse_wave(shape, 1.3f)},
+                    {"more", coarse_wave(shape, 0.4f)},
+                    {"w", coarse_wave(c, 0.9f)},
+                    {"b", coarse_wave(c, 0.3f)}},
+                   build, {.device = device});
+}
+
+void expect_same(const NamedTensors& out, const std::string& a, const std::string& b) {
+  EXPECT_EQ(out.at(a).to_doubles(), out.at(b).to_doubles()) << a << " " << b;
+}
+
+// dy in two parts gives the bits of a dy that is their sum, and the output that comes again has those of the norm. The last two shapes
+// have kernels of their own on a GPU if the channels are last, the last one with several chunks of rows.
+TEST(BatchNorm, GradientsAddAndGiveTheOutputAgain) {
+  for (const std::string device : {"cpu", "cuda"})
+    for (const bool last : {false, true})
+      for (const auto& [rows, channels] : {std::pair<int64_t, int64_t>{5, 3}, {4, 16}, {600, 24}})
+        for (const DType dtype : {DType::f32, DType::bf16}) {
+          if (device == "cuda" && !why_no_cuda().empty()) continue;
+          SCOPED_TRACE(device + (last ? " last " : " first ") + std::to_string(rows));
+          const std::vector<int64_t> shape = {2, last ? rows : channels, last ? channels : rows};
+          const NamedTensors out = gradients_of_batch_norms(shape, last, dtype, device);
+          for (const char* i : {"0", "1", "2", "3"})
+            expect_same(out, std::string("two") + i, std::string("one") + i);
+          for (const char* i : {"0", "1", "2"})
+            expect_same(out, std::string("again") + i, std::string("kept") + i);
+          expect_same(out, "again3", "y0");
+        }
+}
+
+TEST(BatchNorm, GradientsRefuseWhatTheyDoNotHave) {
+  const TensorType x{DType::f32, {2, 3, 4}}, c{DType::f32, {3}};
+  const auto of = [](const ops::BatchNormGrad& op) {
+    return [op](const Inputs& in) { return Outputs{emit_node(op, in.values)[0]}; };
+  };
+  expect_error(
+      [&] {
+        infer_case({x, x, c, c, c, c, x}, of({1e-3, true, false, false, true, false}));
+      },
+      {"two_gradients"});
+  expect_error(
+      [&] {
+        infer_case({x, x, c, c, c, x}, of({1e-3, true, true, false, false, true}));
+      },
+      {"with_output"});
+}
+
 TEST(BatchNorm, RefusesWhatDoesNotFit) {
   const TensorType x{DType::f32, {2, 3}}, four{DType::f32, {4}}, one{DType::f32, {1, 3}},
       three{DType::f32, {3}};

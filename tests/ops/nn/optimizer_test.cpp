@@ -112,6 +112,57 @@ TEST(SgdUpdate, TwentySteps) {
   check_sgd({.momentum = 0.9, .nesterov = true});
 }
 
+// Returns the results of one node for two parameters ("all") and of one node each ("one"): parameters, then buffers.
+NamedTensors sgd_of_two(const SgdOptions& o, bool scaled, const std::string& device) {
+  const auto wave = [](int64_t n, float by) {
+    std::vector<float> values;
+    for (int64_t i = 0; i < n; ++i) values.push_back(std::sin(by * static_cast<float>(i + 1)));
+    return Tensor::of<float>({n}, values);
+  };
+  const bool has_buffers = o.momentum != 0;
+  const auto build = [&](const Inputs& x) {
+    std::vector<std::pair<std::string, Value>> named;
+    std::vector<Value> inputs = {x[0], x[1], x[2], x[3], x[6], x[7]};
+    if (has_buffers) inputs.insert(inputs.end(), {x[4], x[5]});
+    if (scaled) inputs.push_back(x[8]);
+    const auto all = emit_node(ops::SgdUpdate{o, scaled, 2}, inputs);
+    for (size_t i = 0; i < all.size(); ++i) named.emplace_back("all" + std::to_string(i), all[i]);
+    for (int i = 0; i < 2; ++i) {
+      const auto one = sgd_update(x[i], x[2 + i], has_buffers ? x[4 + i] : Value{}, x[6], x[7], o,
+                                  scaled ? x[8] : Value{});
+      named.emplace_back("one" + std::to_string(i), one.parameter);
+      if (one.momentum) named.emplace_back("one" + std::to_string(2 + i), one.momentum);
+    }
+    return named;
+  };
+  return run_graph({{"p", wave(5, 0.1f)},
+                    {"q", wave(20000, 0.2f)},
+                    {"g", wave(5, 0.3f)},
+                    {"h", wave(20000, 0.4f)},
+                    {"m", wave(5, 0.5f)},
+                    {"n", wave(20000, 0.6f)},
+                    {"lr", Tensor::of<float>({}, {0.3f})},
+                    {"step", Tensor::of<int64_t>({}, {3})},
+                    {"scale", Tensor::of<float>({}, {0.7f})}},
+                   build, {.device = device});
+}
+
+// One node for several parameters gives the bits of one node each, without a buffer, with it, and with a scale.
+TEST(SgdUpdate, UpdatesSeveralParametersAtOnce) {
+  const SgdOptions plain{.weight_decay = 0.1},
+      nesterov{.momentum = 0.9, .weight_decay = 0.1, .nesterov = true};
+  for (const std::string device : {"cpu", "cuda"})
+    for (const SgdOptions& o : {plain, nesterov})
+      for (const bool scaled : {false, true}) {
+        if (device == "cuda" && !why_no_cuda().empty()) continue;
+        const NamedTensors out = sgd_of_two(o, scaled, device);
+        for (int i = 0; i < (o.momentum != 0 ? 4 : 2); ++i)
+          EXPECT_EQ(out.at("all" + std::to_string(i)).to_doubles(),
+                    out.at("one" + std::to_string(i)).to_doubles())
+              << device << i;
+      }
+}
+
 void check_adam(const AdamOptions& o) {
   check_dtypes(
       [=](const std::vector<Value>& x) {

@@ -66,11 +66,11 @@ struct Line {
 
 template <class T>
 void write_channel(const KernelContext& c, const BatchNormShape& s, int64_t channel,
-                   const Line<WideOf<T>>& line) {
+                   const Line<WideOf<T>>& line, const TensorView& to) {
   using W = WideOf<T>;
   for (int64_t image = 0; image < s.batch; ++image) {
     const auto x = numbers_at(s, c.input(0).as<const T>(), channel, image);
-    const auto y = numbers_at(s, c.output().as<T>(), channel, image);
+    const auto y = numbers_at(s, to.as<T>(), channel, image);
     const auto addend =
         s.has_addend ? numbers_at(s, c.input(3).as<const T>(), channel, image) : Numbers<const T>();
     for (int64_t i = 0; i < s.elements; ++i) {
@@ -79,6 +79,13 @@ void write_channel(const KernelContext& c, const BatchNormShape& s, int64_t chan
       y.first[i * y.step] = static_cast<T>(s.relu && v < 0 ? W(0) : v);
     }
   }
+}
+
+template <class W>
+Line<W> line_of(W mean, W var, const BatchNormShape& s, const TensorView& weight, const TensorView& bias,
+                int64_t channel) {
+  const double scale = number_of(weight, channel) / std::sqrt(static_cast<double>(var) + s.eps);
+  return {mean, static_cast<W>(scale), static_cast<W>(number_of(bias, channel))};
 }
 
 void run_batch_norm(const KernelContext& c) {
@@ -99,9 +106,7 @@ void run_batch_norm(const KernelContext& c) {
     const auto var = static_cast<W>(squares / n);
     c.output(1).as<W>()[channel] = mean;
     c.output(2).as<W>()[channel] = var;
-    const double scale = number_of(c.input(1), channel) / std::sqrt(static_cast<double>(var) + s.eps);
-    write_channel<T>(c, s, channel,
-                     {mean, static_cast<W>(scale), static_cast<W>(number_of(c.input(2), channel))});
+    write_channel<T>(c, s, channel, line_of<W>(mean, var, s, c.input(1), c.input(2), channel), c.output());
   });
 }
 
@@ -127,11 +132,14 @@ struct GradientChannel {
     for (int64_t image = 0; image < s.batch; ++image) {
       const auto x = numbers_at(s, c.input(0).as<const T>(), channel, image),
                  dy = numbers_at(s, c.input(1).as<const T>(), channel, image);
-      const auto y = s.relu && s.has_addend ? numbers_at(s, c.input(5).as<const T>(), channel, image)
-                                            : Numbers<const T>();
+      const auto y =
+          s.reads_y() ? numbers_at(s, c.input(5).as<const T>(), channel, image) : Numbers<const T>();
+      const auto more =
+          s.two_gradients ? numbers_at(s, c.input(6).as<const T>(), channel, image) : Numbers<const T>();
       body(image, [=, this](int64_t i) {
         const auto value = static_cast<W>(x.first[i * x.step]);
-        const auto g = static_cast<W>(dy.first[i * dy.step]);
+        auto g = static_cast<W>(dy.first[i * dy.step]);
+        if (more.first) g = static_cast<W>(static_cast<T>(g + static_cast<W>(more.first[i * more.step])));
         const bool passes = !s.relu || (y.first ? static_cast<W>(y.first[i * y.step]) : line(value)) > 0;
         return std::pair((value - mean) * inverse, passes ? g : W(0));
       });
@@ -156,14 +164,18 @@ void run_batch_norm_grad(const KernelContext& c) {
     const W scale = from.weight * from.inverse;
     from.for_each_image([&](int64_t image, const auto& term) {
       const auto dx = numbers_at(s, c.output().as<T>(), channel, image);
-      const auto of_addend =
-          s.relu && s.has_addend ? numbers_at(s, c.output(3).as<T>(), channel, image) : Numbers<T>();
+      const auto of_addend = s.reads_y() ? numbers_at(s, c.output(3).as<T>(), channel, image) : Numbers<T>();
       for (int64_t i = 0; i < s.elements; ++i) {
         const auto [z, g] = term(i);
         dx.first[i * dx.step] = static_cast<T>(scale * (g - g_mean - z * gz_mean));
         if (of_addend.first) of_addend.first[i * of_addend.step] = static_cast<T>(g);
       }
     });
+    if (s.with_output)
+      write_channel<T>(c, s, channel,
+                       line_of<W>(from.mean, static_cast<W>(number_of(c.input(3), channel)), s, c.input(4),
+                                  c.input(5), channel),
+                       c.output(3));
   });
 }
 

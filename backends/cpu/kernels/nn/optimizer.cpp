@@ -180,19 +180,35 @@ void run_update(const KernelContext& c, UpdateJob& job) {
   run_job(job);
 }
 
+void run_sgd_job(UpdateJob& job, const KernelContext& c, const ops::SgdUpdate& op, int k) {
+  const TensorView &parameter = c.input(k), &gradient = c.input(op.gradient(k));
+  job.dtype = parameter.dtype;
+  job.gradient_dtype = gradient.dtype;
+  job.p = parameter.data;
+  job.g = gradient.data;
+  job.n = parameter.numel();
+  job.p_out = c.output(k).data;
+  if (op.momentum != 0) {
+    job.m = c.input(op.buffer(k)).data;
+    job.m_out = c.output(static_cast<int>(op.parameters) + k).data;
+  }
+  run_job(job);
+}
+
 void sgd_update(const KernelContext& c) {
   const auto& op = c.attributes<ops::SgdUpdate>();
-  UpdateJob job{.rule = UpdateRule::kSgd, .lr = real_scalar(c.input(2))};
-  if (op.momentum != 0) job.m = c.input(4).data;
+  UpdateJob job{.rule = UpdateRule::kSgd, .lr = real_scalar(c.input(op.lr()))};
   if (op.has_scale) job.scale = real_scalar(c.inputs.back());
-  if (op.skip_nonfinite && !std::isfinite(job.scale))
-    return op.momentum != 0 ? keep(c, {0, 4}) : keep(c, {0});
+  if (op.skip_nonfinite && !std::isfinite(job.scale)) {
+    for (const InPlace pair : op.in_place({}, {})) keep(c.input(pair.input), c.output(pair.output));
+    return;
+  }
   job.weight_decay = op.weight_decay;
   job.beta1 = op.momentum;
   job.dampening = op.dampening;
   job.nesterov = op.nesterov;
-  job.first_step = step_of(c.input(3)) == 1;
-  run_update(c, job);
+  job.first_step = step_of(c.input(op.step())) == 1;
+  for (int k = 0; k < op.parameters; ++k) run_sgd_job(job, c, op, k);
 }
 
 // A parameter kept as two halves, and the destination of the new halves.

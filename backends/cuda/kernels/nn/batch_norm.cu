@@ -200,9 +200,10 @@ template <class T>
 struct Backward {
   Walk walk;
   const T *x, *dy, *y;  // y: null unless it shows where the activation passes
+  const T* more;        // null, or added to dy
   const wide_t<T>*mean, *var;
   ChannelVector<T> weight, bias;
-  T *dx, *daddend;
+  T *dx, *daddend, *y_again;                     // the last two may be null
   wide_t<T>*dweight, *dbias, *g_sums, *gz_sums;  // the last two by chunk
   int64_t chunks;
   wide_t<T> eps;
@@ -211,7 +212,7 @@ struct Backward {
 
 template <class T, int N>
 struct GradientPacks {
-  Pack<T, N> x, dy, y;
+  Pack<T, N> x, dy, y, more;
 };
 
 // The numbers of a thread's channels, and what it makes of a pack: z = (x - mean) / sqrt(var + eps), and
@@ -233,8 +234,9 @@ struct GradientChannels {
   }
   __device__ GradientPacks<T, N> load(const Backward<T>& b, int64_t at) const {
     GradientPacks<T, N> p{
-        reinterpret_cast<const Pack<T, N>*>(b.x)[at], reinterpret_cast<const Pack<T, N>*>(b.dy)[at], {}};
+        reinterpret_cast<const Pack<T, N>*>(b.x)[at], reinterpret_cast<const Pack<T, N>*>(b.dy)[at], {}, {}};
     if (b.y) p.y = reinterpret_cast<const Pack<T, N>*>(b.y)[at];
+    if (b.more) p.more = reinterpret_cast<const Pack<T, N>*>(b.more)[at];
     return p;
   }
   __device__ W z(const GradientPacks<T, N>& p, int j) const {
@@ -242,9 +244,12 @@ struct GradientChannels {
   }
   // Computes y as the forward pass does, so that its sign is the same.
   __device__ W g(const Backward<T>& b, const GradientPacks<T, N>& p, int j) const {
-    if (!b.relu) return widen(p.dy.at[j]);
-    const W y = b.y ? widen(p.y.at[j]) : (widen(p.x.at[j]) - mean[j]) * (weight[j] * inverse[j]) + bias[j];
-    return y > W(0) ? widen(p.dy.at[j]) : W(0);
+    const W dy = b.more ? widen(narrow<T>(widen(p.dy.at[j]) + widen(p.more.at[j]))) : widen(p.dy.at[j]);
+    if (!b.relu) return dy;
+    return (b.y ? widen(p.y.at[j]) : y(p, j)) > W(0) ? dy : W(0);
+  }
+  __device__ W y(const GradientPacks<T, N>& p, int j) const {
+    return (widen(p.x.at[j]) - mean[j]) * (weight[j] * inverse[j]) + bias[j];
   }
 };
 
@@ -301,6 +306,14 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(Backward<T> b) {
         }
         reinterpret_cast<Pack<T, N>*>(b.dx)[at] = dx;
         if (b.daddend) reinterpret_cast<Pack<T, N>*>(b.daddend)[at] = passed;
+        if (!b.y_again) return;
+        Pack<T, N> y;
+#pragma unroll
+        for (int j = 0; j < N; ++j) {
+          const W v = channels.y(p, j);
+          y.at[j] = narrow<T>(v < W(0) ? W(0) : v);  // NaN stays, as in the forward pass.
+        }
+        reinterpret_cast<Pack<T, N>*>(b.y_again)[at] = y;
       });
 }
 
@@ -363,17 +376,19 @@ void run_batch_norm_grad_chunks(const KernelContext& c) {
     using T = typename decltype(tag)::type;
     using W = wide_t<T>;
     constexpr int N = decltype(width)::value;
-    const bool reads_y = s.relu && s.has_addend;
+    const bool reads_y = s.reads_y();
     const Backward<T> b{walk_of(s, N),
                         c.input(0).as<const T>(),
                         c.input(1).as<const T>(),
                         reads_y ? c.input(5).as<const T>() : nullptr,
+                        s.two_gradients ? c.input(6).as<const T>() : nullptr,
                         c.input(2).as<const W>(),
                         c.input(3).as<const W>(),
                         channel_vector<T>(c.input(4)),
                         s.relu && !reads_y ? channel_vector<T>(c.input(5)) : ChannelVector<T>{},
                         c.output().as<T>(),
                         reads_y ? c.output(3).as<T>() : nullptr,
+                        s.with_output ? c.output(3).as<T>() : nullptr,
                         c.output(1).as<W>(),
                         c.output(2).as<W>(),
                         chunk_sums<W>(c, s, 0),

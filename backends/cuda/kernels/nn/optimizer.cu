@@ -50,20 +50,73 @@ void run_update(const KernelContext& c, const UpdateOptions& options, UpdateTens
   launch_updates<RuleOf>(c, table, c.input(0).dtype, is_aligned(t));
 }
 
-void run_sgd(const KernelContext& c) {
-  const auto& op = c.attributes<ops::SgdUpdate>();
+// Launches whenever a table of parameters is full, and once at the end. `tensor_of` returns the k-th of `count`.
+template <int kMax, class Launch, class TensorOf>
+void run_tables(const UpdateOptions& options, int64_t count, const Launch& launch,
+                const TensorOf& tensor_of) {
+  UpdateTable<kMax> table;
+  table.options = options;
+  bool aligned = true;
+  const auto flush = [&] {
+    launch(table, aligned);
+    table.count = table.chunks = 0;
+    aligned = true;
+  };
+  for (int64_t k = 0; k < count; ++k) {
+    const UpdateTensor tensor = tensor_of(k);
+    if (table.full() || table.chunks + tensor.chunks() > std::numeric_limits<int32_t>::max()) flush();
+    aligned = aligned && is_aligned(tensor);
+    table.add(tensor);
+  }
+  flush();
+}
+
+UpdateOptions sgd_options(const KernelContext& c, const ops::SgdUpdate& op) {
   UpdateOptions o;
-  o.lr = DeviceScalar::of(c.input(2));
-  o.step = DeviceScalar::of(c.input(3));
+  o.lr = DeviceScalar::of(c.input(op.lr()));
+  o.step = DeviceScalar::of(c.input(op.step()));
   if (op.has_scale) o.scale = DeviceScalar::of(c.inputs.back());
   o.beta1 = op.momentum;
   o.dampening = op.dampening;
   o.nesterov = op.nesterov;
   o.skip_nonfinite = op.skip_nonfinite;
-  UpdateTensor t{.weight_decay = op.weight_decay};
-  if (op.momentum == 0) return run_update<SgdRule>(c, o, t);
-  t.m = c.input(4).data;
-  run_update<MomentumRule>(c, o, t);
+  return o;
+}
+
+template <template <class> class RuleOf, int kMax>
+void run_sgd(const KernelContext& c, const ops::SgdUpdate& op) {
+  run_tables<kMax>(
+      sgd_options(c, op), op.parameters,
+      [&](const UpdateTable<kMax>& table, bool aligned) {
+        launch_updates<RuleOf>(c, table, c.input(0).dtype, aligned);
+      },
+      [&](int64_t k) {
+        const auto i = static_cast<int>(k), n = static_cast<int>(op.parameters);
+        const TensorView& g = c.input(op.gradient(k));
+        UpdateTensor t{.p = c.input(i).data, .g = g.data, .p_out = c.output(i).data, .n = g.numel()};
+        t.weight_decay = op.weight_decay, t.gradient_dtype = g.dtype;
+        if (op.momentum != 0) t.m = c.input(op.buffer(k)).data, t.m_out = c.output(n + i).data;
+        return t;
+      });
+}
+
+// A single parameter gets a small table, because the table is copied to the device with every launch.
+template <template <class> class RuleOf>
+void run_sgd(const KernelContext& c, const ops::SgdUpdate& op) {
+  op.parameters == 1 ? run_sgd<RuleOf, 1>(c, op) : run_sgd<RuleOf, kMaxTensors>(c, op);
+}
+
+void run_sgd(const KernelContext& c) {
+  const auto& op = c.attributes<ops::SgdUpdate>();
+  op.momentum == 0 ? run_sgd<SgdRule>(c, op) : run_sgd<MomentumRule>(c, op);
+}
+
+std::optional<std::string> sgd_declines(const KernelQuery& query) {
+  const auto op = from_attributes<ops::SgdUpdate>(query.attributes);
+  for (int64_t k = 1; k < op.parameters; ++k)
+    if (query.inputs[static_cast<size_t>(k)].dtype != query.inputs[0].dtype)
+      return "the parameters differ in dtype";
+  return std::nullopt;
 }
 
 void run_lion(const KernelContext& c) {
@@ -114,32 +167,24 @@ UpdateTensor adam_tensor(const KernelContext& c, const ops::AdamUpdate& op, int 
           .gradient_dtype = g.dtype};
 }
 
-// Launches whenever the table is full, and once at the end.
 template <int kMax>
 void run_adam(const KernelContext& c, const ops::AdamUpdate& op) {
-  UpdateTable<kMax> table;
-  table.options = adam_options(c, op);
-  bool aligned = true;
-  const auto launch = [&] {
-    if (op.is_halved())
-      launch_updates<AdamRule, Halves>(c, table, aligned);
-    else
-      launch_updates<AdamRule>(c, table, c.input(op.holder(0)).dtype, aligned);
-    table.count = table.chunks = 0;
-    aligned = true;
-  };
-  int k = 0;
-  for (int i = 0; i < op.num_holders(); ++i) {
-    int64_t at = 0;
-    for (int64_t held = 0; held < op.held_by(i); ++held, ++k) {
-      const UpdateTensor tensor = adam_tensor(c, op, k, i, at);
-      at += tensor.n;
-      if (table.full() || table.chunks + tensor.chunks() > std::numeric_limits<int32_t>::max()) launch();
-      aligned = aligned && is_aligned(tensor);
-      table.add(tensor);
-    }
-  }
-  launch();
+  int holder = 0;
+  int64_t held = 0, at = 0;  // parameters before this one in the holder, and their elements
+  run_tables<kMax>(
+      adam_options(c, op), op.num_parameters(),
+      [&](const UpdateTable<kMax>& table, bool aligned) {
+        if (op.is_halved())
+          launch_updates<AdamRule, Halves>(c, table, aligned);
+        else
+          launch_updates<AdamRule>(c, table, c.input(op.holder(0)).dtype, aligned);
+      },
+      [&](int64_t k) {
+        if (held == op.held_by(holder)) ++holder, held = at = 0;
+        const UpdateTensor tensor = adam_tensor(c, op, static_cast<int>(k), holder, at);
+        ++held, at += tensor.n;
+        return tensor;
+      });
 }
 
 // A single parameter gets a small table, because the table is copied to the device with every launch.
@@ -168,10 +213,11 @@ struct SummedTensor {
   int32_t first_chunk = 0;
 };
 
+template <int kMax>
 struct SumTable {
   double* partial = nullptr;  // one per chunk
   int32_t count = 0, chunks = 0;
-  SummedTensor tensors[kMaxSummed];
+  SummedTensor tensors[kMax];
 };
 
 template <class T, int N>
@@ -199,7 +245,8 @@ __device__ double sum_chunk(const SummedTensor& t, int64_t first, int64_t last) 
   return sum_chunk<T, 1>(t, first, last);
 }
 
-__global__ void __launch_bounds__(kThreads) squares_kernel(const __grid_constant__ SumTable table) {
+template <int kMax>
+__global__ void __launch_bounds__(kThreads) squares_kernel(const __grid_constant__ SumTable<kMax> table) {
   const SummedTensor& t = entry_of_block(table.tensors, table.count);
   const int64_t first = (blockIdx.x - t.first_chunk) * kSumChunk, last = min(t.n, first + kSumChunk);
   double sum = 0;
@@ -233,23 +280,32 @@ int64_t sum_scratch(const KernelQuery& query) {
   return (CheckedSize(sum_chunks(query.inputs)) * sizeof(double)).value();
 }
 
-void run_sum_squares(const KernelContext& c) {
-  auto* partial = reinterpret_cast<double*>(c.scratch);
+// Writes the sums of all chunks, and returns how many there are.
+template <int kMax>
+int64_t sum_all_chunks(const KernelContext& c, double* partial) {
   int64_t chunks = 0;
-  SumTable table;
+  SumTable<kMax> table;
   const auto flush = [&] {
     table.partial = partial + chunks;
-    start(c, squares_kernel, table.chunks, kThreads, 0, table);
+    start(c, squares_kernel<kMax>, table.chunks, kThreads, 0, table);
     chunks += table.chunks;
     table.count = table.chunks = 0;
   };
   for (const TensorView& x : c.inputs) {
     if (x.numel() == 0) continue;
-    if (table.count == kMaxSummed) flush();
+    if (table.count == kMax) flush();
     table.tensors[table.count++] = {x.data, x.numel(), x.dtype, table.chunks};
     table.chunks += static_cast<int32_t>(blocks_for(x.numel(), kSumChunk));
   }
   flush();
+  return chunks;
+}
+
+// One tensor gets a small table, because the table is copied to the device with every launch.
+void run_sum_squares(const KernelContext& c) {
+  auto* partial = reinterpret_cast<double*>(c.scratch);
+  const int64_t chunks =
+      c.inputs.size() == 1 ? sum_all_chunks<1>(c, partial) : sum_all_chunks<kMaxSummed>(c, partial);
   if (c.output().dtype == DType::f64)
     start(c, add_partials_kernel<double>, 1, 1024, 0, partial, chunks, c.output().as<double>());
   else
@@ -257,7 +313,7 @@ void run_sum_squares(const KernelContext& c) {
 }
 
 constexpr OpKernel kOps[] = {
-    {"sgd_update", {.name = "one_pass", .run = run_sgd}},
+    {"sgd_update", {.name = "one_pass", .run = run_sgd, .can_run = sgd_declines}},
     {"adam_update", {.name = "one_launch", .run = run_adam, .can_run = adam_declines}},
     {"lion_update", {.name = "one_pass", .run = run_lion}},
     {"sum_squares", {.name = "chunks", .run = run_sum_squares, .scratch_bytes = sum_scratch}}};
