@@ -54,7 +54,14 @@ ConvolutionShape convolution_shape(const KernelQuery& q) {
     return shape_of(op.windows, op.groups, q.inputs[0], q.outputs[0], q.inputs[1]);
   }
   const auto op = from_attributes<ops::Convolution>(q.attributes);
-  ConvolutionShape shape = shape_of(op.windows, op.groups, q.inputs[0], q.inputs[1], q.outputs[0]);
+  TensorType weight = q.inputs[1];
+  if (op.packed_out > 0) {
+    Shape sizes = {op.packed_out};
+    for (int axis = 1; axis + 1 < weight.shape.rank(); ++axis) sizes.push_back(weight.shape[axis]);
+    weight.shape = sizes;
+  }
+  ConvolutionShape shape = shape_of(op.windows, op.groups, q.inputs[0], weight, q.outputs[0]);
+  shape.is_packed = op.packed_out > 0;
   shape.activation = op.activation;
   shape.has_scale = op.has_scale, shape.has_bias = op.has_bias, shape.has_addend = op.has_addend;
   return shape;

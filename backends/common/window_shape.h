@@ -71,6 +71,7 @@ struct ConvolutionShape {
   ConvolutionActivation activation = ConvolutionActivation::kNone;
   bool has_scale = false, has_bias = false, has_addend = false;
   bool channels_last = false;
+  bool is_packed = false;  // the weight, see ops::Convolution
 
   int64_t in() const { return groups * in_each; }
   int64_t out() const { return groups * out_each; }

@@ -1,19 +1,17 @@
 #!/usr/bin/env python3
-"""Times models in onnxruntime and in Genesis on one thread of a CPU, in processor time, so that a busy machine can be used.
+"""Times models in onnxruntime and in Genesis on a CPU, in one process and in turns, and compares their numbers.
 
-    python3 bench/peers/onnxruntime_models.py TOOLS_FOLDER [FILE.onnx ...] [--runs 10] [--rounds 3]
+    python3 bench/peers/onnxruntime_models.py BUILD [FILE.onnx ...] [--models FOLDER] [--wheels FOLDER] [--threads 1]
 
-Without files the models are torchvision's ResNet-50, MobileNetV3 and ViT-B/16 and a BERT of transformers (768 wide, 12 layers, 128
-tokens), with random weights, exported to ONNX. Both sides take turns, and the best round counts. Needs onnxruntime, and without files torch, torchvision and
-transformers; if onnxruntime is missing, prints a message and exits with 0.
+BUILD is a build folder, whose libgenesis.so is used. Without files the models are those of exported_models.py, kept in --models.
+With one thread, times are processor time, so that a busy machine can be used, else wall time; the least of many rounds counts.
+Opening is from the .onnx file to a session with its plan: the first run less a later one. Needs onnxruntime; if it is missing,
+prints a message and exits with 0.
 """
 import argparse
-import json
 import math
 import os
 import pathlib
-import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,79 +24,98 @@ except ImportError as error:
     sys.exit(0)
 
 
-def exported(folder):
-    import torch
-    import torchvision
-    import transformers
-    picture = torch.rand(1, 3, 224, 224)
-    cases = [(name, torchvision.models.get_model(name, weights=None), (picture,))
-             for name in ("resnet50", "mobilenet_v3_large", "vit_b_16")]
-    bert = transformers.BertModel(transformers.BertConfig(), add_pooling_layer=False)
-    bert.config.return_dict = False
-    cases.append(("bert", bert, (torch.randint(0, 30000, (1, 128)),)))
-    for name, model, inputs in cases:
-        path = folder / f"{name}.onnx"
-        torch.onnx.export(model.eval(), inputs, str(path), dynamo=True, external_data=False)
-        yield path
-
-
 def random_inputs(session):
-    types = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32}
-    return {i.name: np.random.default_rng(0).random([d if isinstance(d, int) else 1 for d in i.shape]).astype(types[i.type])
+    random, types = np.random.default_rng(0), {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32}
+    return {i.name: (random.random([d if isinstance(d, int) else 1 for d in i.shape]) * (1000 if "int" in i.type else 1)).astype(types[i.type])
             for i in session.get_inputs()}
 
 
-def of_onnxruntime(path, runs):
+def peer_session(path, threads):
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    inputs = random_inputs(session)
-    session.run(None, inputs)
-    start = time.process_time()
-    for _ in range(runs):
-        session.run(None, inputs)
-    return (time.process_time() - start) / runs
+    options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def children_seconds():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+class Case:
+    """One model in both: runs and openings, as functions."""
+
+    def __init__(self, genesis, path, threads):
+        self.genesis, self.path, self.threads = genesis, path, threads
+        self.peer = peer_session(path, threads)
+        self.inputs = random_inputs(self.peer)
+        self.session = genesis.load(str(path)).session(threads=threads)
+        self.renamed = {self.own_name(name): value for name, value in self.inputs.items()}
+
+    def own_name(self, name):
+        return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+
+    def run_ours(self):
+        return self.session.run("forward", **self.renamed)
+
+    def run_theirs(self):
+        return self.peer.run(None, self.inputs)
+
+    def open_ours(self):
+        self.genesis.load(str(self.path)).session(threads=self.threads).run("forward", **self.renamed)
+
+    def open_theirs(self):
+        peer_session(self.path, self.threads).run(None, self.inputs)
+
+    def difference(self):
+        ours = [np.from_dlpack(t) for t in self.run_ours().values()]
+        return max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(ours, self.run_theirs(), strict=True))
 
 
-def of_genesis(tools, path, runs):
-    """Returns the processor seconds of a run: those of a process with some more runs, less those of one with one."""
-    def seconds(count):
-        start = children_seconds()
-        subprocess.run([tools / "genesis-run", "bench", path, "--threads", "1", "--runs", str(count), "--json"], check=True,
-                       capture_output=True)
-        return children_seconds() - start
-    one = seconds(1)
-    return (seconds(1 + runs) - one) / runs
+def least_seconds(functions, clock, seconds, most):
+    """The least time of each function; they take turns, a few calls each, until `seconds` are over or all had `most` rounds."""
+    least, end = [math.inf] * len(functions), time.monotonic() + seconds
+    for done in range(most):
+        if done >= 3 and time.monotonic() > end:
+            break
+        for i, function in enumerate(functions):
+            for _ in range(2 if least[i] > 0.01 else 20):
+                start = clock()
+                function()
+                least[i] = min(least[i], clock() - start)
+    return least
+
+
+def row(case, flags):
+    clock = time.process_time if flags.threads == 1 else time.perf_counter
+    difference = case.difference()
+    ours, theirs = least_seconds([case.run_ours, case.run_theirs], clock, flags.seconds, 200)
+    opened = least_seconds([case.open_ours, case.open_theirs], clock, flags.seconds, 5)
+    first = [max(a - b, 0) for a, b in zip(opened, (ours, theirs))]
+    print(f"| {case.path.stem} | {1e3 * ours:.2f} | {1e3 * theirs:.2f} | {theirs / ours:.2f}x | {1e3 * first[0]:.1f} | "
+          f"{1e3 * first[1]:.1f} | {first[0] / first[1]:.2f}x | {difference:.0e} |", flush=True)
+    return theirs / ours, first[0] / first[1]
+
+
+def mean(numbers):
+    return math.exp(sum(map(math.log, numbers)) / len(numbers))
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("tools", type=pathlib.Path)
+    parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("files", nargs="*", type=pathlib.Path)
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--models", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()) / "genesis-peer-models")
+    parser.add_argument("--wheels", type=pathlib.Path)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=6)
     flags = parser.parse_args()
-    os.environ["OMP_NUM_THREADS"] = "1"
-    ratios = []
-    print("| model | genesis | onnxruntime | ratio |\n|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        for path in flags.files or exported(folder):
-            made = folder / f"{path.stem}.genesis"
-            subprocess.run([flags.tools / "genesis-build", path, "-o", made], check=True, capture_output=True)
-            ours, theirs = [], []
-            for _ in range(flags.rounds):
-                ours.append(of_genesis(flags.tools, made, flags.runs))
-                theirs.append(of_onnxruntime(path, flags.runs))
-            ours, theirs = min(ours), min(theirs)
-            ratios.append(theirs / ours)
-            print(f"| {path.stem} | {1e3 * ours:.1f} ms | {1e3 * theirs:.1f} ms | {ratios[-1]:.2f}x |", flush=True)
-    print(f"geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}x", json.dumps(ratios))
+    os.environ["GENESIS_LIBRARY"] = str(flags.build.resolve() / "libgenesis.so")
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bindings" / "python"))
+    import genesis
+    files = flags.files
+    if not files:
+        from exported_models import write_models
+        flags.models.mkdir(parents=True, exist_ok=True)
+        files = write_models(flags.models, flags.wheels)
+    print("| model | genesis, ms | onnxruntime, ms | ratio | opening, ms | onnxruntime | share | difference |\n|" + "---|" * 8)
+    rows = [row(Case(genesis, path, flags.threads), flags) for path in files]
+    print(f"geometric mean {mean([r[0] for r in rows]):.2f}x, opening {mean([r[1] for r in rows]):.2f}x of onnxruntime "
+          f"{onnxruntime.__version__}, {flags.threads} thread(s), load {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 #include <map>
 #include <optional>
 
+#include "passes/core/analysis.h"
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "passes/fusion/packed_weights.h"
 #include "passes/fusion/passes.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/batch_norm.h"
 #include "schema/ops/nn/convolution.h"
 #include "schema/ops/nn/pooling.h"
+#include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
@@ -139,7 +142,11 @@ struct Blocks {
 class LayoutRewriter {
  public:
   LayoutRewriter(const Graph& graph, const PassContext& context)
-      : graph_(graph), uses_(graph), context_(context), rewriter_(graph) {}
+      : graph_(graph),
+        context_(context),
+        packs_(packs_weights(graph, context)),
+        uses_(graph),
+        rewriter_(graph) {}
 
   Graph run() {
     for (const Node& node : graph_.nodes()) {
@@ -168,8 +175,11 @@ class LayoutRewriter {
     if (is<ops::Sum, ops::Mean, ops::Max, ops::Min>(node)) return reduced(node);
     if (is<ops::Concat>(node)) return joined(node);
     if (is<ops::Slice>(node)) return sliced(node);
+    if (is<ops::IndexSelect>(node)) return selected(node);
     if (is<ops::Expand>(node)) return expanded(node);
     if (is<ops::Reshape>(node)) return flattened(node);
+    if (packs_ && node.inputs.size() == 1 && is_last(node.inputs[0]) && uses_.single(node.inputs[0]))
+      if (const Value y = with_activation(last(node.inputs[0]), node)) return y;
     if (node.op->info.elementwise && !node.op->info.random) return elementwise(node);
     return {};
   }
@@ -280,6 +290,7 @@ class LayoutRewriter {
                                   : is<ops::ConvolutionTransposed>(node)
                                       ? attributes_of<ops::ConvolutionTransposed>(node)
                                       : attributes_of<ops::ConvolutionWeightGradient>(node);
+    if (packs_) return packed(node);
     if (!pays(node, attributes)) return {};
     if (const auto blocks = Blocks::of(graph_, node)) return convolved_blocks(node, *blocks);
     std::vector<Value> inputs;
@@ -301,6 +312,24 @@ class LayoutRewriter {
     rewriter_.replace(node, {moved(y, axes_to_first(y.rank()))});
     written_ = true;
     return {};
+  }
+
+  // On a CPU, lanes of vectors are output channels, and weights are packed in this order once.
+  Value packed(const Node& node) {
+    const auto convolution = match<ops::Convolution>(node);
+    if (!convolution || !depends_on_states_alone(graph_, node.inputs[1])) return {};
+    TensorType x = graph_.type(node.inputs[0]), result = graph_.type(node.outputs[0]);
+    const std::vector<int64_t> axes = axes_to_last(x.shape.rank());
+    x.shape = permuted(x.shape, axes), result.shape = permuted(result.shape, axes);
+    const auto op =
+        packed_form(*context_.target, convolution.attributes, x, graph_.type(node.inputs[1]), result);
+    if (!op) return {};
+    std::vector<Value> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      inputs.push_back(i == 1                             ? packed_weight(rewriter_.map(node.inputs[1]))
+                       : shape(node.inputs[i]).rank() > 2 ? last(node.inputs[i])
+                                                          : rewriter_.map(node.inputs[i]));
+    return add(node, to_attributes(*op), inputs);
   }
 
   // The windows of colors move by blocks of pixels: a block is a pixel with more channels, over which a smaller window moves by one.
@@ -387,6 +416,14 @@ class LayoutRewriter {
     return add(node, to_attributes(op), {last(node.inputs[0])});
   }
 
+  // Rows and columns that are repeated, such as by a resize.
+  Value selected(const Node& node) {
+    if (!is_last(node.inputs[0])) return {};
+    auto op = from_attributes<ops::IndexSelect>(node.attributes);
+    op.axis = axis_when_last(op.axis, shape(node.inputs[0]).rank());
+    return add(node, to_attributes(op), {last(node.inputs[0]), rewriter_.map(node.inputs[1])});
+  }
+
   Value expanded(const Node& node) {
     const ValueId x = node.inputs[0];
     const Shape& to = shape(node.outputs[0]);
@@ -426,8 +463,9 @@ class LayoutRewriter {
   }
 
   const Graph& graph_;
-  const Uses uses_;
   const PassContext& context_;
+  const bool packs_;  // weights of f32 convolutions, for a CPU
+  const Uses uses_;
   Rewriter rewriter_;
   std::map<int32_t, Value> lasts_;                       // by value of the old graph
   std::map<int32_t, Value> filled_;                      // by value of the new graph

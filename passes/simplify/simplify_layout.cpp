@@ -57,6 +57,26 @@ Value permute_of_permute(const Candidate& c) {
   return std::ranges::is_sorted(axes) ? x : permute(x, axes);
 }
 
+// reshape(permute(reshape(x, all axes but a first one of size 1)), all axes again) -> permute(x), as exporters write the transposition
+// of keys
+Value permute_below_one(const Candidate& c) {
+  if (!is<ops::Reshape>(c.op)) return {};
+  const auto moved = match<ops::Permute>(c.graph, c.inputs[0].id);
+  const auto below = moved ? match<ops::Reshape>(c.graph, moved.input(0)) : Matched<ops::Reshape>{};
+  if (!below) return {};
+  const Value x = c.graph.handle(below.input(0));
+  const auto is_below_one = [](const Shape& all, const Shape& without) {
+    return all.rank() == without.rank() + 1 && all[0] == Dim(1) &&
+           std::equal(all.begin() + 1, all.end(), without.begin());
+  };
+  if (!is_below_one(x.shape(), c.graph.type(moved.input(0)).shape) ||
+      !is_below_one(c.type.shape, c.inputs[0].shape()))
+    return {};
+  std::vector<int64_t> axes = {0};
+  for (const int64_t axis : axes_of(moved.node->attributes, c.inputs[0].rank())) axes.push_back(axis + 1);
+  return permute(x, axes);
+}
+
 // reshape(full), expand(full) -> full with that shape
 Value full_of_shape(const Candidate& c) {
   if (!is<ops::Reshape, ops::Expand>(c.op)) return {};
@@ -103,6 +123,7 @@ constexpr SimplifyRule kRules[] = {
     {"expand_of_expand", expand_of_expand},
     {"needless_permute", needless_permute},
     {"permute_of_permute", permute_of_permute},
+    {"permute_below_one", permute_below_one},
     {"full_of_shape", full_of_shape},
     {"known_dim", known_dim},
     {"expand_under_elementwise", expand_under_elementwise},

@@ -10,6 +10,7 @@
 #include "passes/training/train_step.h"
 #include "schema/graph/text.h"
 #include "schema/ops/nn/convolution.h"
+#include "schema/ops/nn/pooling.h"
 #include "schema/ops/tensor/layout.h"
 #include "tests/builder/layer_run.h"
 #include "tests/op_harness.h"
@@ -118,7 +119,7 @@ TEST(ImageLayers, InferenceComputesWhatDependsOnStatesAloneOnce) {
   SessionOptions plain;
   plain.optimize = false;
   Session session(model), reference(model, plain);
-  EXPECT_EQ(session.plan("forward", {}).steps.size(), 2u);  // two convolutions
+  EXPECT_EQ(session.plan("forward", {}).steps.size(), 4u);  // two convolutions between two permutes
   const Tensor x = wave_tensor({2, 4, 5, 6}, 0.3);
   for (const char* changed : {"", "block.norm1.weight", "block.norm2.running_mean", "block.conv1.weight"}) {
     for (Session* each : {&session, &reference})
@@ -126,6 +127,69 @@ TEST(ImageLayers, InferenceComputesWhatDependsOnStatesAloneOnce) {
     const Doubles got = session.run("forward", {{"x", x}}).at("y").to_doubles(),
                   expected = reference.run("forward", {{"x", x}}).at("y").to_doubles();
     for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-4) << changed << " " << i;
+  }
+}
+
+struct PackedCase {
+  int64_t in, out, window, stride, padding, dilation, groups;
+  std::vector<int64_t> sizes;
+
+  std::vector<int64_t> x() const {
+    std::vector<int64_t> shape = {2, in};
+    shape.insert(shape.end(), sizes.begin(), sizes.end());
+    return shape;
+  }
+};
+
+// A convolution with a bias, and what may lie behind it.
+std::shared_ptr<Model> packed_model(const PackedCase& c) {
+  auto model = std::make_shared<Model>();
+  const auto each = [&](int64_t n) { return std::vector<int64_t>(c.sizes.size(), n); };
+  std::vector<int64_t> window = {c.out, c.in / c.groups};
+  window.resize(c.sizes.size() + 2, c.window);
+  const Scope s(*model, 3);
+  const Parameter weight = s.parameter("weight", Shape::of(window), init::zeros()),
+                  bias = s.parameter("bias", {c.out}, init::zeros());
+  {
+    GraphBuilder g(*model, "forward");
+    const Windows windows{each(c.stride), each(c.dilation), each(c.padding), each(c.padding)};
+    const Value x = g.input("x", DType::f32, Shape::of(c.x()));
+    const Value y = convolution({.windows = windows, .groups = c.groups},
+                                {x, weight.in(g.graph()), {}, bias.in(g.graph())});
+    const Windows pool{each(1), each(1), each(1), each(1)};
+    g.output("y", silu(y));
+    g.output("pooled", emit(ops::MaxPool{pool, each(3)}, {y}));
+    g.output("mean", emit(ops::AveragePool{pool, each(3)}, {y}));
+  }
+  scramble(*model);
+  return model;
+}
+
+// On a CPU, weights are packed once and channels come last; every form of a convolution computes the same.
+TEST(ImageLayers, PackedWeightsComputeTheSame) {
+  for (const PackedCase& c : std::vector<PackedCase>{{3, 20, 3, 2, 1, 1, 1, {9, 11}},
+                                                     {3, 16, 7, 2, 3, 1, 1, {17, 12}},
+                                                     {10, 70, 1, 1, 0, 1, 1, {5, 7}},
+                                                     {16, 90, 3, 1, 1, 1, 1, {6, 5}},
+                                                     {9, 33, 3, 2, 2, 2, 1, {8, 9}},
+                                                     {12, 5, 3, 1, 1, 1, 1, {13}},
+                                                     {12, 5, 3, 1, 1, 1, 1, {3, 4, 5}},
+                                                     {40, 40, 3, 1, 1, 1, 40, {12, 13}},
+                                                     {20, 20, 5, 2, 2, 1, 20, {9, 8}},
+                                                     {6, 32, 3, 1, 1, 1, 2, {5, 5}},
+                                                     {6, 8, 3, 1, 1, 1, 2, {5, 5}}}) {
+    const auto model = packed_model(c);
+    SessionOptions plain;
+    plain.optimize = false;
+    const Tensor x = wave_tensor(c.x(), 0.3);
+    const auto got = Session(model).run("forward", {{"x", x}}),
+               expected = Session(model, plain).run("forward", {{"x", x}});
+    for (const auto& [name, value] : expected) {
+      const Doubles a = got.at(name).to_doubles(), b = value.to_doubles();
+      for (size_t i = 0; i < b.size(); ++i)
+        ASSERT_NEAR(a[i], b[i], 1e-5 * (1 + std::abs(b[i])))
+            << name << " " << c.in << " to " << c.out << " at " << i;
+    }
   }
 }
 

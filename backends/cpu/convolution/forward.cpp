@@ -161,6 +161,7 @@ KernelImpl implementation(std::string_view name, void (*run)(const KernelContext
 std::optional<std::string> tiles_decline(const KernelQuery& query) {
   const ConvolutionShape s = convolution_shape(query);
   if (s.dtype == DType::f64) return "takes f32, bf16 and f16";
+  if (s.activation > ConvolutionActivation::kHardswish) return "takes activations up to hardswish";
   if (s.channels_last) return "takes channels before the spatial axes";
   if (s.batch * s.in() * s.out() * s.windows.elements() == 0) return "takes tensors with elements";
   return std::nullopt;

@@ -8,6 +8,11 @@ namespace genesis::cpu {
 
 KernelImpl tiled_convolution();      // any convolution
 KernelImpl depthwise_convolution();  // one input channel in each group
+// f32 with the channels last and packed weights: any convolution, and one of one channel in each group.
+KernelImpl pixel_convolution();
+KernelImpl neighbor_convolution();
+KernelImpl neighbor_max_pool();  // f32 with the channels last
+KernelImpl neighbor_average_pool();
 KernelImpl tiled_transposed();
 KernelImpl tiled_weight_gradient();
 

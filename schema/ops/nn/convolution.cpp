@@ -7,7 +7,10 @@
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/gradient.h"
+#include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reduce.h"
+#include "schema/ops/tensor/reshape.h"
+#include "schema/ops/tensor/slice.h"
 
 namespace genesis {
 namespace {
@@ -51,6 +54,21 @@ void check_vector(const char* what, const TensorType& given, const TensorType& x
          given.to_string());
 }
 
+// Returns the type of the weight before it was packed.
+TensorType unpacked(const ops::Convolution& op, const TensorType& weight) {
+  const int rank = weight.shape.rank();
+  if (rank < 4 || !op.windows.channels_last ||
+      !(weight.shape[0] == Dim((op.packed_out + kPackedOut - 1) / kPackedOut)) ||
+      !(weight.shape[rank - 1] == Dim(kPackedOut)))
+    fail(
+        "convolution: a packed weight of {} outputs is [ceil(out / {}), window..., in / groups, {}] beside "
+        "channels at the end, got {}",
+        op.packed_out, kPackedOut, kPackedOut, weight.to_string());
+  Shape shape = {op.packed_out};
+  for (int axis = 1; axis < rank - 1; ++axis) shape.push_back(weight.shape[axis]);
+  return {weight.dtype, shape};
+}
+
 double flops_of(const TensorType& weight, const TensorType& map) {
   return 2 * static_cast<double>(map.numel()) * static_cast<double>(weight.numel()) /
          static_cast<double>(std::max<int64_t>(1, axis_size(weight, 0)));
@@ -67,7 +85,7 @@ double product_of_sizes(const Shape& shape) {
 namespace ops {
 
 std::vector<TensorType> Convolution::infer(Types in) const {
-  const TensorType &x = in[0], &weight = in[1];
+  const TensorType &x = in[0], weight = packed_out > 0 ? unpacked(*this, in[1]) : in[1];
   const std::vector<int64_t> window = window_of("convolution", weight, windows);
   check_operands("convolution", x, weight, windows, window);
   const int64_t out = weight.shape[0].value();
@@ -82,13 +100,16 @@ std::vector<TensorType> Convolution::infer(Types in) const {
   return {result};
 }
 
-Cost Convolution::cost(Types in, Types out) const { return {bytes_moved(in, out), flops_of(in[1], out[0])}; }
+Cost Convolution::cost(Types in, Types out) const {
+  return {bytes_moved(in, out), flops_of(packed_out > 0 ? unpacked(*this, in[1]) : in[1], out[0])};
+}
 double Convolution::sum_length(Types in, Types) const {
-  return product_of_sizes(in[1].shape) / static_cast<double>(std::max<int64_t>(1, axis_size(in[1], 0)));
+  const TensorType weight = packed_out > 0 ? unpacked(*this, in[1]) : in[1];
+  return product_of_sizes(weight.shape) / static_cast<double>(std::max<int64_t>(1, axis_size(weight, 0)));
 }
 
 void Convolution::grad(GradientContext& g) const {
-  if (activation != ConvolutionActivation::kNone || has_scale || has_addend)
+  if (activation != ConvolutionActivation::kNone || has_scale || has_addend || packed_out > 0)
     fail(
         "convolution in a form that passes make behind autodiff has no gradient: differentiate the graph it "
         "was "
@@ -185,6 +206,25 @@ Value convolution(ops::Convolution op, const ConvolutionOperands& operands) {
   if (bias) inputs.push_back(bias.dtype() == wide_dtype(dtype) ? bias : cast(bias, dtype));
   if (addend) inputs.push_back(addend);
   return emit(op, inputs);
+}
+
+Value packed_weight(Value weight) {
+  const auto rank = static_cast<size_t>(weight.rank());
+  const int64_t out = weight.dim(0).value(), panels = (out + kPackedOut - 1) / kPackedOut;
+  std::vector<int64_t> before(rank, 0), behind(rank, 0);
+  behind[0] = panels * kPackedOut - out;
+  if (behind[0] > 0) weight = pad(weight, before, behind);
+  // [panels, kPackedOut, in, taps] -> [panels, taps, in, kPackedOut]
+  Shape result = {panels};
+  int64_t taps = 1;
+  for (int axis = 2; axis < weight.rank(); ++axis) {
+    result.push_back(weight.dim(axis));
+    taps *= weight.dim(axis).value();
+  }
+  const Dim in = weight.dim(1);
+  result.push_back(in), result.push_back(kPackedOut);
+  if (taps == 1) return reshape(transpose(reshape(weight, {panels, kPackedOut, in})), result);
+  return reshape(permute(reshape(weight, {panels, kPackedOut, in, taps}), {0, 3, 2, 1}), result);
 }
 
 Value convolution_transposed(const ops::ConvolutionTransposed& op, Value x, Value weight) {

@@ -8,11 +8,12 @@
 
 namespace genesis {
 
-enum class ConvolutionActivation : uint8_t { kNone, kRelu, kRelu6, kHardswish };
+enum class ConvolutionActivation : uint8_t { kNone, kRelu, kRelu6, kHardswish, kSilu, kGelu, kGeluTanh };
 
 template <>
 struct EnumNames<ConvolutionActivation> {
-  static constexpr std::string_view names[] = {"none", "relu", "relu6", "hardswish"};
+  static constexpr std::string_view names[] = {"none", "relu", "relu6",    "hardswish",
+                                               "silu", "gelu", "gelu_tanh"};
 };
 
 namespace ops {
@@ -20,6 +21,9 @@ namespace ops {
 // Inputs: x, weight, then a scale [out], a bias [out] and an addend typed like the result, where the attributes say so. Scale and
 // bias have x's dtype or f32. The result is activation(scale * (x * weight) + bias + addend). Passes introduce scale, addend and
 // activation after autodiff, so a form with any of them has no gradient.
+//
+// With `packed_out`, the number of output channels, the weight is packed (see packed_weight()), x has channels_last, and there is no
+// gradient. Passes choose this form for a target.
 struct Convolution {
   static constexpr OpInfo info{
       .name = "convolution",
@@ -33,6 +37,7 @@ struct Convolution {
   int64_t groups = 1;
   ConvolutionActivation activation = ConvolutionActivation::kNone;
   bool has_scale = false, has_bias = false, has_addend = false;
+  int64_t packed_out = 0;
   static void fields(auto& self, auto&& visit) {
     Windows::fields(self.windows, visit);
     visit("groups", self.groups);
@@ -40,6 +45,7 @@ struct Convolution {
     visit("has_scale", self.has_scale);
     visit("has_bias", self.has_bias);
     visit("has_addend", self.has_addend);
+    visit("packed_out", self.packed_out);
   }
   int bias_input() const { return 2 + has_scale; }
   int addend_input() const { return 2 + has_scale + has_bias; }
@@ -103,6 +109,10 @@ struct ConvolutionOperands {
   Value x, weight, scale = {}, bias = {}, addend = {};
 };
 Value convolution(ops::Convolution op, const ConvolutionOperands& operands);
+// Emits a weight in the form that kernels of a CPU read in the order of memory: [out, in, window...] becomes
+// [ceil(out / kPackedOut), window..., in, kPackedOut], filled up with zeros.
+inline constexpr int64_t kPackedOut = 16;
+Value packed_weight(Value weight);
 // The transposed convolution of x [batch, in, ...] by weight [in, out / groups, window...]: [batch, out, sizes...].
 Value convolution_transposed(const ops::ConvolutionTransposed& op, Value x, Value weight);
 

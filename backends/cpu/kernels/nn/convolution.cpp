@@ -133,12 +133,22 @@ void run_plain_weight_gradient(const KernelContext& c) {
   dispatch_real(c, [&]<class T>(TypeTag<T>, const ConvolutionShape& s) { plain_weight_gradient<T>(c, s); });
 }
 
+std::optional<std::string> plain_declines(const KernelQuery& query) {
+  const ConvolutionShape s = convolution_shape(query);
+  if (s.is_packed) return "takes weights as a file has them";
+  if (s.activation > ConvolutionActivation::kHardswish) return "takes activations up to hardswish";
+  return std::nullopt;
+}
+
 int64_t sums_of_result(const KernelQuery& query) { return checked_mul(query.outputs[0].numel(), 8); }
 
 const OpKernel kKernels[] = {
+    {"convolution", neighbor_convolution()},
+    {"convolution", pixel_convolution()},
     {"convolution", depthwise_convolution()},
     {"convolution", tiled_convolution()},
-    {"convolution", {.name = "plain", .run = run_plain, .prepare = prepare_convolution}},
+    {"convolution",
+     {.name = "plain", .run = run_plain, .can_run = plain_declines, .prepare = prepare_convolution}},
     {"convolution_transposed", tiled_transposed()},
     {"convolution_transposed",
      {.name = "plain",

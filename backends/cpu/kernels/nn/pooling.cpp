@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "backends/common/window_shape.h"
+#include "backends/cpu/convolution/implementations.h"
 #include "backends/cpu/convolution/planes.h"
 #include "backends/cpu/convolution/tiles.h"
 #include "backends/cpu/parallel/parallel.h"
@@ -264,11 +265,13 @@ constexpr KernelImpl kPlanes = {.name = "planes",
                                 .scratch_bytes = planes_scratch,
                                 .prepare = prepare_planes<kMax>};
 
-constexpr OpKernel kKernels[] = {
+const OpKernel kKernels[] = {
+    {"max_pool", neighbor_max_pool()},
     {"max_pool", kPlanes<true>},
     {"max_pool", {.name = "plain", .run = run_plain_max, .prepare = prepare_pool}},
     {"max_pool_grad",
      {.name = "planes", .run = run_max_gradient, .scratch_bytes = gradient_scratch, .prepare = prepare_pool}},
+    {"average_pool", neighbor_average_pool()},
     {"average_pool", kPlanes<false>},
     {"average_pool", {.name = "plain", .run = run_plain_average, .prepare = prepare_pool}},
     {"average_pool_grad",
