@@ -2,6 +2,8 @@
 // that do not fit.
 #include "schema/ops/nn/gated_delta.h"
 
+#include <cmath>
+
 #include "schema/ops/nn/mamba2.h"
 #include "tests/op_harness.h"
 
@@ -114,6 +116,33 @@ TEST(GatedDelta, TextsInARowAndPadding) {
   EXPECT_EQ(run(1), run(std::numeric_limits<float>::infinity()));
 }
 
+// Returns a case of sizes that a GPU takes in chunks of 64 tokens, which end within a chunk, with texts that begin within one, and
+// with padding at the end. Its products keep 16 bits of f32.
+OpCase in_chunks(const std::string& name, const Sizes& s, bool has_state, bool wants_states = false) {
+  OpCase op_case = case_of(name, s, has_state, wants_states);
+  const double size = 1.7 / std::sqrt(static_cast<double>(s.keys));
+  for (size_t i : {0, 1}) op_case.inputs[i] = real(op_case.inputs[i].shape, -size, size);
+  const std::vector<int64_t> shape = op_case.inputs[3].shape;
+  std::vector<double> decays, betas;
+  for (int64_t i = 0; i < s.batch * s.time * s.heads; ++i) {
+    const int64_t t = i / s.heads % s.time;
+    const bool is_padding = t >= s.time - 3, begins = t == 20 || t == 64;
+    decays.push_back(begins ? 0 : is_padding ? 1 : 0.75 + static_cast<double>(i * 37 % 64) / 256);
+    betas.push_back(is_padding ? 0 : 0.125 + static_cast<double>(i * 53 % 64) / 128);
+  }
+  op_case.inputs[3] = real_data(shape, decays);
+  op_case.inputs[4] = real_data(shape, betas);
+  op_case.tolerance = 4e-5;
+  op_case.directions = 2;
+  return op_case;
+}
+
+TEST(GatedDelta, InChunksOfTokens) {
+  check(in_chunks("chunks", {.time = 70, .heads = 1, .keys = 64, .values = 64}, true));
+  check(in_chunks("chunks_wide", {.time = 40, .heads = 1, .keys = 128, .values = 128}, true));
+  check(in_chunks("chunks_states", {.batch = 2, .time = 67, .keys = 64, .values = 64}, true, true));
+}
+
 TEST(GatedDelta, TypesThatDoNotFit) {
   const auto infer = [](const std::vector<TensorType>& types) {
     infer_case(types, [](const Inputs& x) {
@@ -157,6 +186,12 @@ TEST(Mamba2, TextsInARowAndPadding) {
   texts.inputs[3] = real_data({1, 5, 1}, {0.5, 0.75, 0, 0.5, 1});
   texts.inputs[4] = real_data({1, 5, 1}, {0.5, 0.25, 0.5, 0.75, 0});
   check(texts);
+}
+
+TEST(Mamba2, InChunksOfTokens) {
+  check(in_chunks("chunks", {.time = 70, .keys = 64, .values = 64, .groups = 1}, true));
+  check(in_chunks("chunks_states", {.time = 130, .heads = 1, .keys = 128, .values = 64, .groups = 1}, true,
+                  true));
 }
 
 TEST(Mamba2, TypesThatDoNotFit) {

@@ -1,12 +1,15 @@
 // gated_delta, mamba2 and their gradients. The two ops differ in one thing: gated_delta subtracts from v what the state already has for
-// k (`kCorrects`). The names here are those of gated_delta; in mamba2, q is c, k is b, v is x and beta is the step. Columns of a state do not depend on each other: in the forward kernel a warp keeps some of them in
-// registers for all tokens. The gradient is computed as on the CPU, a block per head, with the states in scratch memory.
+// k (`kCorrects`). The names here are those of gated_delta; in mamba2, q is c, k is b, v is
+// x and beta is the step. Texts of the usual sizes go in chunks of tokens (delta_chunks/), all others token by token: columns of a state do
+// not depend on each other, so in the forward kernel a warp keeps some of them in registers for all tokens. The gradient is computed as
+// on the CPU, a block per head, with the states in scratch memory.
 #include "schema/ops/nn/gated_delta.h"
 
 #include "backends/common/delta_shape.h"
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/kernels/nn/delta_chunks/delta_chunks.h"
 #include "backends/cuda/kernels/nn/gated_delta_columns.h"
 #include "backends/cuda/runtime/launch.h"
 
@@ -264,15 +267,16 @@ void start_forward(const KernelContext& c) {
         c.output(0).as<T>(), c.output(1).as<T>(), c.output(2).as<T>());
 }
 
-// Calls start_kernel(gradients), which computes the gradients of q and k of each head, and adds up those of groups.
+// Calls start_kernel(gradients), which computes the gradients of q and k of each head, and adds up those of groups. They lie behind
+// the first `used` elements of the scratch memory.
 template <class T, class F>
-void start_backward(const KernelContext& c, const F& start_kernel) {
+void start_backward(const KernelContext& c, int64_t used, const F& start_kernel) {
   const DeltaShape s = DeltaShape::of(c.input(0), c.input(2));
   T* const scratch = reinterpret_cast<T*>(c.scratch);
   T *dq = c.output(0).as<T>(), *dk = c.output(1).as<T>();
   const bool are_shared = s.has_shares();
   if (are_shared) {
-    dq = scratch + s.batch * s.heads * s.gradient_scratch();
+    dq = scratch + used;
     dk = dq + s.shares_of_heads() / 2;
   }
   const Gradients<T> g{c.input(6).as<const T>(),
@@ -292,6 +296,15 @@ void start_backward(const KernelContext& c, const F& start_kernel) {
   for_each(c, count, SumOfHeads<T>{dq, c.output(0).as<T>(), each, s.keys});
   for_each(c, count, SumOfHeads<T>{dk, c.output(1).as<T>(), each, s.keys});
 }
+int64_t scratch_of_tokens(const DeltaShape& s) { return s.batch * s.heads * s.gradient_scratch(); }
+int64_t scratch_of_tokens(const KernelContext& c) {
+  return scratch_of_tokens(DeltaShape::of(c.input(0), c.input(2)));
+}
+// Elements ahead of the shares where the chunks or, on a chip that they do not take, the kernels below run.
+int64_t scratch_of_chunks(const DeltaShape& s) {
+  return std::max<int64_t>(delta_chunks_gradient_scratch(s) / static_cast<int64_t>(sizeof(float)),
+                           scratch_of_tokens(s));
+}
 
 template <bool kCorrects>
 void run(const KernelContext& c) {
@@ -300,7 +313,7 @@ void run(const KernelContext& c) {
 template <bool kCorrects>
 void run_gradient(const KernelContext& c) {
   const auto run_in = [&]<class T>(TypeTag<T>) {
-    start_backward<T>(c, [&](const Gradients<T>& g) {
+    start_backward<T>(c, scratch_of_tokens(c), [&](const Gradients<T>& g) {
       const Delta<T> d = delta_of<T>(c);
       start(c, backward<kCorrects, T>, d.heads, kBlock, 0, d, g);
     });
@@ -308,13 +321,31 @@ void run_gradient(const KernelContext& c) {
   c.output().dtype == DType::f64 ? run_in(TypeTag<double>{}) : run_in(TypeTag<float>{});
 }
 template <bool kCorrects>
+void start_registers(const KernelContext& c, const Delta<float>& d, const Gradients<float>& g) {
+  const auto kernel = d.keys <= 32   ? backward_in_registers<kCorrects, 1>
+                      : d.keys <= 64 ? backward_in_registers<kCorrects, 2>
+                                     : backward_in_registers<kCorrects, 4>;
+  start(c, kernel, d.heads, kGradientWarps * kLanes, 0, d, g);
+}
+template <bool kCorrects>
 void run_gradient_in_registers(const KernelContext& c) {
-  start_backward<float>(c, [&](const Gradients<float>& g) {
+  start_backward<float>(c, scratch_of_tokens(c), [&](const Gradients<float>& g) {
+    start_registers<kCorrects>(c, delta_of<float>(c), g);
+  });
+}
+
+template <bool kCorrects>
+void run_chunks(const KernelContext& c) {
+  if (!start_delta_chunks(c, delta_of<float>(c), kCorrects)) start_forward<kCorrects, float>(c);
+}
+template <bool kCorrects>
+void run_gradient_in_chunks(const KernelContext& c) {
+  const DeltaShape s = DeltaShape::of(c.input(0), c.input(2));
+  start_backward<float>(c, scratch_of_chunks(s), [&](const Gradients<float>& g) {
     const Delta<float> d = delta_of<float>(c);
-    const auto kernel = d.keys <= 32   ? backward_in_registers<kCorrects, 1>
-                        : d.keys <= 64 ? backward_in_registers<kCorrects, 2>
-                                       : backward_in_registers<kCorrects, 4>;
-    start(c, kernel, d.heads, kGradientWarps * kLanes, 0, d, g);
+    if (start_delta_chunk_gradients(c, d, g, kCorrects)) return;
+    if (s.values <= kGradientWarps * kGradientColumns) return start_registers<kCorrects>(c, d, g);
+    start(c, backward<kCorrects, float>, d.heads, kBlock, 0, d, g);
   });
 }
 
@@ -337,15 +368,38 @@ int64_t scratch_bytes(const KernelQuery& query) {
   return s.all_gradient_scratch() * static_cast<int64_t>(size_of(query.inputs[0].dtype));
 }
 
+int64_t chunks_scratch_bytes(const KernelQuery& query) {
+  return delta_chunks_scratch(DeltaShape::of(query.inputs[0], query.inputs[2]));
+}
+int64_t chunks_gradient_scratch_bytes(const KernelQuery& query) {
+  const DeltaShape s = DeltaShape::of(query.inputs[0], query.inputs[2]);
+  return (scratch_of_chunks(s) + s.shares_of_heads()) * static_cast<int64_t>(sizeof(float));
+}
+
+template <bool kCorrects>
+constexpr KernelImpl kChunks = {.name = "chunks",
+                                .run = run_chunks<kCorrects>,
+                                .can_run = delta_chunks_decline,
+                                .scratch_bytes = chunks_scratch_bytes};
+template <bool kCorrects>
+constexpr KernelImpl kGradientChunks = {.name = "chunks",
+                                        .run = run_gradient_in_chunks<kCorrects>,
+                                        .can_run = delta_chunks_decline,
+                                        .scratch_bytes = chunks_gradient_scratch_bytes};
+
 constexpr OpKernel kKernels[] = {
+    {"gated_delta", kChunks<true>},
     {"gated_delta", {.name = "columns", .run = run<true>, .can_run = decline}},
+    {"gated_delta_grad", kGradientChunks<true>},
     {"gated_delta_grad",
      {.name = "registers",
       .run = run_gradient_in_registers<true>,
       .can_run = decline_registers,
       .scratch_bytes = scratch_bytes}},
     {"gated_delta_grad", {.name = "heads", .run = run_gradient<true>, .scratch_bytes = scratch_bytes}},
+    {"mamba2", kChunks<false>},
     {"mamba2", {.name = "columns", .run = run<false>, .can_run = decline}},
+    {"mamba2_grad", kGradientChunks<false>},
     {"mamba2_grad",
      {.name = "registers",
       .run = run_gradient_in_registers<false>,

@@ -1,34 +1,10 @@
-// The operands of gated_delta and mamba2 on a GPU, and their gradients with states in registers. The kernels of gated_delta.cu use it.
+// The gradients of gated_delta and mamba2 on a GPU with states in registers. The kernels of gated_delta.cu use it.
 #pragma once
 
-#include <cstdint>
-
 #include "backends/cuda/device/reduce.h"
+#include "backends/cuda/kernels/nn/delta_operands.h"
 
 namespace genesis::cuda {
-
-// Operands and results of a node. `heads` counts those of all batch entries; the sizes are those of DeltaShape.
-template <class T>
-struct Delta {
-  int64_t time, heads_of_entry, heads, keys, values, groups;
-  const T *q, *k, *v, *decay, *beta, *state;
-
-  __device__ int64_t token(int64_t head, int64_t t) const {
-    return (head / heads_of_entry * time + t) * heads_of_entry + head % heads_of_entry;
-  }
-  __device__ int64_t key_token(int64_t head, int64_t t) const {
-    return (head / heads_of_entry * time + t) * groups + head % heads_of_entry * groups / heads_of_entry;
-  }
-};
-
-// Points to the gradients of a node, and to the scratch memory of a head (DeltaShape::gradient_scratch()).
-template <class T>
-struct Gradients {
-  const T* dy;
-  T *q, *k, *v, *decay, *beta, *state;
-  T* scratch;
-  int64_t scratch_of_head, chunk, chunks;
-};
 
 // One head's gradient in f32 with the columns of states in registers: a warp has some of them, and a block all. Warps meet once per
 // token, to add up what they have of the gradients of q and k.
