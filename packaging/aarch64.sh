@@ -9,22 +9,20 @@ set -euo pipefail
 usage="usage: packaging/aarch64.sh FOLDER [TARGET...] [-- COMMAND...]"
 folder=$(realpath -m "${1:?$usage}")
 shift
-cd "$(dirname "$0")/.."
+cd "$(dirname "$(readlink -f "$0")")/.."
+. packaging/system.sh
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
 targets=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do targets+=("$1") && shift; done
 [ $# -eq 0 ] || shift
 [ ${#targets[@]} -gt 0 ] || targets=("libgenesis.so.$version" tests/test_ops)
 [ $# -gt 0 ] || set -- tests/test_ops
-command -v mmdebstrap >/dev/null || { echo "aarch64.sh: there is no mmdebstrap: install it" >&2; exit 1; }
+require mmdebstrap mmdebstrap
 
 libraries=(libflatbuffers-dev libtbb-dev libhwy-dev libfmt-dev libspdlog-dev libpcre2-dev libutf8proc-dev libxxhash-dev zlib1g-dev
   libboost-dev libjpeg-dev libpng-dev libgtest-dev)
 packages="meson,ninja-build,cmake,pkg-config,g++,g++-aarch64-linux-gnu,qemu-user,flatbuffers-compiler,python3,libcli11-dev,nlohmann-json3-dev"
-if [ ! -d "$folder/usr" ]; then
-  echo "== making a system in $folder" >&2
-  mmdebstrap --quiet --variant=apt --architectures=amd64,arm64 --include="$packages$(printf ',%s:arm64' "${libraries[@]}")" bookworm "$folder"
-fi
+system_in "$folder" bookworm --architectures=amd64,arm64 --include="$packages$(printf ',%s:arm64' "${libraries[@]}")"
 
 cat >"$folder/arm.ini" <<END
 [binaries]
@@ -43,15 +41,12 @@ cpu_family = 'aarch64'
 cpu = 'aarch64'
 endian = 'little'
 END
-# Files keep their times, so ninja sees what has changed.
-mkdir -p "$folder/src"
-git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- -cf - | tar -C "$folder/src" -xf -
+copy_tree "$folder"
 cat >"$folder/build.sh" <<END
 set -e
 [ -f /build/build.ninja ] || meson setup /build /src --cross-file /arm.ini -Dcuda=disabled -Dmpi=disabled -Dpage=disabled -Dsources_per_unit=12 >/setup.log ||
   { cat /setup.log >&2; exit 1; }
 ninja -C /build -k 0 -j ${JOBS:-$(nproc)} ${targets[*]}
 END
-in_system() { unshare --mount --fork bash -c 'mount --bind /proc "$0/proc"; mount --bind /dev "$0/dev"; exec chroot "$0" "$@"' "$folder" "$@"; }
-in_system bash /build.sh
-in_system bash -c 'cd /build; QEMU_CPU=$0 exec qemu-aarch64 "$@"' "${GENESIS_CPU:-max}" "$@"
+in_system "$folder" bash /build.sh
+in_system "$folder" bash -c 'cd /build; QEMU_CPU=$0 exec qemu-aarch64 "$@"' "${GENESIS_CPU:-max}" "$@"

@@ -3,8 +3,9 @@
 
   abi.py check [HEADER]          compares the header with packaging/abi.txt, in which nothing may change and new lines come at the end
   abi.py record                  adds what the header has and the list lacks
-  abi.py against [REF] BUILD_DIR builds the library and examples/c_program.c of the tag REF (default: the last one), compares both
-                                 libraries by abidiff, and runs that program with the library of BUILD_DIR
+  abi.py against [REF] BUILD_DIR compares the interface of the tag REF (default: the last one) with this tree's by abidiff, compiles that
+                                 tag's examples/c_program.c with its header, and runs it with the library of BUILD_DIR
+  abi.py compare TREE BUILD_DIR  does the same with the files of an earlier version in a folder
 
 The list has one line for each function, type and number of the header. A struct whose first field is struct_size may get more
 fields at its end; all others keep their bytes.
@@ -17,7 +18,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADER, LIST = ROOT / 'include/genesis/genesis_c.h', ROOT / 'packaging/abi.txt'
+FILES = 'include/genesis/genesis_c.h', 'packaging/exports.map', 'examples/c_program.c'
+HEADER, LIST = ROOT / FILES[0], ROOT / 'packaging/abi.txt'
 
 
 def declarations(text):
@@ -28,10 +30,10 @@ def declarations(text):
     for at, letter in enumerate(text):
         depth += {'{': 1, '}': -1}.get(letter, 0)
         if letter == ';' and depth == 0:
-            line = ' '.join(text[begin:at].split())
+            line = ' '.join(text[begin:at].split()).replace('( ', '(')
             begin = at + 1
             if line.startswith('enum'):
-                for number in re.finditer(r'(\w+) = (-?\d+)', line):
+                for number in re.finditer(r'(\w+) = (-?\w+)', line):
                     found[number.group(1)] = number.group()
             elif line:
                 found[name_of(line)] = line
@@ -84,27 +86,46 @@ def last_tag():
     return tag.stdout.strip()
 
 
-def against(ref, build):
-    if not shutil.which('abidiff'):
-        sys.exit('abi.py: there is no abidiff: install abigail-tools')
+def stub(tree, folder, name):
+    """Makes a library with the functions of a tree's header and nothing in them, but with all that a debugger knows of their types."""
+    header, source, library = tree / 'include/genesis/genesis_c.h', folder / f'{name}.c', folder / f'lib{name}.so'
+    functions = [line for line in declarations(header.read_text()).values() if '(' in line and not line.startswith('typedef')]
+    source.write_text('#include <genesis/genesis_c.h>\n' + '\n'.join(line + ' { __builtin_trap(); }' for line in functions) + '\n')
+    run('cc', '-std=c99', '-g', '-O0', '-shared', '-fPIC', '-Wno-unused-parameter', f'-I{tree / "include"}', str(source), '-o', str(library),
+        '-Wl,--version-script=' + str(tree / 'packaging/exports.map'))
+    return library
+
+
+def compare(old, build):
+    """Compares the interface of the tree in `old` with this one's, and runs its program with the library in `build`."""
+    for program in ('abidiff', 'cc'):
+        if not shutil.which(program):
+            sys.exit(f'abi.py: there is no {program}: install abigail-tools and gcc')
+    library = next(build.glob('libgenesis.so.*.*.*[0-9]'))
     with tempfile.TemporaryDirectory() as name:
-        old = pathlib.Path(name)
-        archive = run('git', '-C', str(ROOT), 'archive', ref, stdout=subprocess.PIPE).stdout
-        run('tar', '-x', '-C', str(old), input=archive)
-        run('meson', 'setup', str(old / 'build'), str(old), '-Dcuda=disabled', '-Dtests=false', '-Dsources_per_unit=12', stdout=sys.stderr)
-        run('ninja', '-C', str(old / 'build'), 'examples/c_program', stdout=sys.stderr)
-        libraries = [next(folder.glob('libgenesis.so.*.*.*[0-9]')) for folder in (old / 'build', build)]
-        compared = subprocess.run(['abidiff', '--no-added-syms', *map(str, libraries)], capture_output=True, text=True)
+        folder = pathlib.Path(name)
+        compared = subprocess.run(['abidiff', '--no-added-syms', stub(old, folder, 'old'), stub(ROOT, folder, 'new')],
+                                  capture_output=True, text=True)
         if compared.returncode & 3:  # abidiff's bits for errors
             sys.exit(compared.stderr or compared.stdout)
-        gone = [line for line in compared.stdout.splitlines() if re.search(r"\bgn_\w+", line)]
-        if compared.returncode & 8 and gone:  # functions were removed, or changed in a way that breaks programs
-            sys.exit('abidiff finds differences:\n' + '\n'.join(gone))
-        program, model = str(old / 'build/examples/c_program'), str(old / 'm.genesis')
-        # The preloaded library takes the place of the one that the program was linked with.
-        made = run(program, 'write', model, env={'LD_PRELOAD': str(libraries[1])}, capture_output=True, text=True).stdout
+        before, now = (declarations((tree / 'include/genesis/genesis_c.h').read_text()) for tree in (old, ROOT))
+        changed = [line for name, line in before.items() if name not in now or not is_kept(line, now[name])]
+        if compared.returncode & 8 or changed:  # functions are gone, or types are others
+            sys.exit('programs of the earlier version break:\n' + '\n'.join([*changed, compared.stdout]))
+        program, model = folder / 'c_program', folder / 'm.genesis'
+        # Linked with today's library, as its symbols and their versions are those that the loader will look for.
+        run('cc', '-std=c99', f'-I{old / "include"}', str(old / 'examples/c_program.c'), '-o', str(program), str(library),
+            f'-Wl,-rpath,{library.parent},--allow-shlib-undefined')
+        made = run(str(program), 'write', str(model), capture_output=True, text=True).stdout
         if made != 'w = 3.000\n':
-            sys.exit(f'the program of {ref} prints {made!r} with the library of {build}')
+            sys.exit(f'the program of the earlier version prints {made!r} with the library of {build}')
+
+
+def against(ref, build):
+    with tempfile.TemporaryDirectory() as name:
+        archive = run('git', '-C', str(ROOT), 'archive', ref, *FILES, stdout=subprocess.PIPE).stdout
+        run('tar', '-x', '-C', name, input=archive)
+        compare(pathlib.Path(name), build)
     print(f'programs of {ref} run with {build}')
 
 
@@ -114,6 +135,8 @@ def main():
         check(pathlib.Path(words[1]) if len(words) == 2 else HEADER)
     elif words == ['record']:
         record()
+    elif words[:1] == ['compare'] and len(words) == 3:
+        compare(*(pathlib.Path(word).resolve() for word in words[1:]))
     elif words[:1] == ['against'] and 2 <= len(words) <= 3:
         ref = words[1] if len(words) == 3 else last_tag()
         if not ref:

@@ -6,7 +6,8 @@
 set -euo pipefail
 usage="usage: packaging/try.sh SUITE FILE [MODEL]"
 suite=${1:?$usage} file=$(realpath "${2:?$usage}") model=${3:-}
-command -v mmdebstrap >/dev/null || { echo "try.sh: there is no mmdebstrap: install it" >&2; exit 1; }
+. "$(dirname "$(readlink -f "$0")")/system.sh"
+require mmdebstrap mmdebstrap
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 commands=$work/commands.sh
@@ -28,5 +29,5 @@ END
 copies=()
 [ -z "$model" ] || copies=(--customize-hook="copy-in $model /tmp" --customize-hook="mv \"\$1\"/tmp/$(basename "$model") \"\$1\"/tmp/model.gguf")
 # A null file system as the result: the system is only there for the hooks.
-mmdebstrap --quiet --variant=apt --include=zstd --format=null "$suite" /dev/null --customize-hook="copy-in $file $commands /tmp" "${copies[@]}" \
+bootstrap "$suite" /dev/null --include=zstd --format=null --customize-hook="copy-in $file $commands /tmp" "${copies[@]}" \
   --customize-hook='chroot "$1" bash /tmp/commands.sh'

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "models/hub/digest.h"
 #include "schema/core/error.h"
@@ -90,28 +91,40 @@ std::string plain_etag(std::string etag) {
   return etag;
 }
 
+// An open file, closed at the end, also of a constructor that throws.
+struct Descriptor {
+  explicit Descriptor(int given = -1) : number(given) {}
+  ~Descriptor() {
+    if (number >= 0) ::close(number);
+  }
+  Descriptor(Descriptor&& other) noexcept : number(std::exchange(other.number, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number, other.number);
+    return *this;
+  }
+  int number;
+};
+
 // A file that is being fetched, which other processes leave alone.
 class Incomplete {
  public:
   // Waits for the lock. The one who had it may have renamed the file or, as damaged, removed it: then another one is made.
   explicit Incomplete(fs::path path) : path_(std::move(path)) {
     do {
-      if (descriptor_ >= 0) ::close(descriptor_);
-      descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT, 0644);
-      if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX) != 0) refuse();
+      descriptor_ = Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT, 0644));
+      if (descriptor_.number < 0 || ::flock(descriptor_.number, LOCK_EX) != 0) refuse();
     } while (!is_at_path());
   }
-  ~Incomplete() { ::close(descriptor_); }
   Incomplete(const Incomplete&) = delete;
   Incomplete& operator=(const Incomplete&) = delete;
 
-  int64_t size() const { return ::lseek(descriptor_, 0, SEEK_END); }
+  int64_t size() const { return ::lseek(descriptor_.number, 0, SEEK_END); }
   void clear() {
-    if (::ftruncate(descriptor_, 0) != 0) refuse();
+    if (::ftruncate(descriptor_.number, 0) != 0) refuse();
   }
   void append(std::string_view bytes) {
     for (size_t done = 0; done < bytes.size();) {
-      const ssize_t n = ::pwrite(descriptor_, bytes.data() + done, bytes.size() - done, size());
+      const ssize_t n = ::pwrite(descriptor_.number, bytes.data() + done, bytes.size() - done, size());
       if (n <= 0) refuse();
       done += static_cast<size_t>(n);
     }
@@ -126,12 +139,12 @@ class Incomplete {
   bool is_at_path() const {
     struct stat own {
     }, there{};
-    if (::fstat(descriptor_, &own) != 0) refuse();
+    if (::fstat(descriptor_.number, &own) != 0) refuse();
     return ::stat(path_.c_str(), &there) == 0 && own.st_dev == there.st_dev && own.st_ino == there.st_ino;
   }
 
   fs::path path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 // Fetches the bytes that are missing. Returns the reason if the answer broke off.

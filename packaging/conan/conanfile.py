@@ -53,6 +53,13 @@ class Genesis(ConanFile):
                      'libpng/[>=1.6]', 'boost/[>=1.74]'):
             self.requires(name, transitive_headers=name.startswith('fmt/'))
 
+    def build_requirements(self):
+        if self.options.system:
+            return
+        for name in ('meson/[>=1.0]', 'ninja/[>=1.10]', 'pkgconf/[>=2.0]'):
+            self.tool_requires(name)
+        self.tool_requires('flatbuffers/<host_version>')  # flatc makes headers that only its own version reads
+
     def generate(self):
         PkgConfigDeps(self).generate()
 

@@ -6,7 +6,7 @@ needs a server of files, such as `python3 -m http.server`. The pages are README.
 the public headers; Chinese pages (NAME.zh.md) go to the folder zh/. Source files that a page links to become pages as well.
 Fails if mkdocs warns, if a page is not in the navigation or if a link or an anchor of a made page leads nowhere.
 """
-import html.parser
+import html
 import pathlib
 import posixpath
 import re
@@ -21,6 +21,7 @@ import reference
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 LINK = re.compile(r'(\]\()([^)\s#]+)(#[^)\s]*)?\)')
+ATTRIBUTE = re.compile(r'\s(id|name|href|src)="([^"]+)"')
 CODE = re.compile(r'^```.*?^```|`[^`\n]*`', re.M | re.S)
 
 
@@ -97,18 +98,13 @@ def settings(folder, out, headers):
     return f'docs_dir: {folder}\nsite_dir: {out}\n{before}' + '\n'.join(lines) + '\n  - 中文:\n' + chinese
 
 
-class Page(html.parser.HTMLParser):
-    """The anchors and the links of one made page."""
+class Page:
+    """The anchors and the links of one made page, whose text has no quotation marks outside of tags."""
 
     def __init__(self, text):
-        super().__init__()
-        self.anchors, self.links = set(), set()
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        values = dict(attributes)
-        self.anchors |= {values[name] for name in ('id', 'name') if values.get(name)}
-        self.links |= {values[name] for name in ('href', 'src') if values.get(name)}
+        found = ATTRIBUTE.findall(text)
+        self.anchors = {html.unescape(value) for name, value in found if name in ('id', 'name')}
+        self.links = {html.unescape(value) for name, value in found if name in ('href', 'src')}
 
 
 def broken_links(out):

@@ -2,6 +2,7 @@
 import array
 import importlib.util
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -77,22 +78,47 @@ class Sessions(unittest.TestCase):
         y, = model.session().run(entry, **{name: x}).values()
         torch.testing.assert_close(torch.from_dlpack(y), module(x).detach())
 
-    @unittest.skipUnless(has('torch'), 'torch is not installed')
-    def test_tensors_of_torch_on_a_gpu(self):
-        import ctypes
-
+    def gpu(self):
+        """Returns torch and a session on the GPU, or skips the test."""
+        if not has('torch'):
+            self.skipTest('torch is not installed')
         import torch
         if not torch.cuda.is_available():
             self.skipTest('there is no GPU')
-        from genesis import _library, _tensor
-        x = torch.arange(6, dtype=torch.float32, device='cuda').reshape(3, 2)
-        self.assertEqual(doubled().run(x=x)['y'].tolist(), [0, 2, 4, 6, 8, 10])
-        torch.cuda.synchronize()
-        capsule, handle = x.__dlpack__(max_version=(1, 0)), ctypes.c_void_p()
-        pointer = _tensor._pointer_of(capsule, _tensor._NEW)
-        _tensor._rename(capsule, _tensor._USED_NEW)
-        _library.check(_library.tensor_from_dlpack(pointer, ctypes.byref(handle)))
-        self.assertEqual(genesis.Tensor(handle).tolist(), [0, 1, 2, 3, 4, 5])
+        return torch, genesis.build(forward=lambda g: {'y': g.input('x', 'f32', ['n', 2]) * 2.0}).session(device='cuda')
+
+    def test_tensors_of_torch_on_a_gpu_stay_there(self):
+        torch, session = self.gpu()
+        for n in (3, 5, 3, 1 << 20):
+            for _ in range(12):  # new addresses, so that the session begins to copy
+                x = torch.randn(n, 2, device='cuda')
+                y = session.run_on_device(x=x)['y']
+                shared = torch.from_dlpack(y)
+                self.assertEqual((y.gpu, shared.device.type), (0, 'cuda'))
+                self.assertEqual(torch.from_dlpack(y).data_ptr(), shared.data_ptr())
+                torch.testing.assert_close(shared, 2 * x, rtol=0, atol=0)
+                torch.testing.assert_close(torch.from_dlpack(y.cpu()), (2 * x).cpu(), rtol=0, atol=0)
+        self.assertEqual(session.run(x=x)['y'].gpu, None)
+        torch.testing.assert_close(torch.from_dlpack(session.run(x=x)['y']), (2 * x).cpu(), rtol=0, atol=0)
+        self.assertEqual(doubled().run(x=x[:2])['y'].tolist(), (2 * x[:2]).flatten().tolist())  # a session on the CPU
+        part = torch.arange(9, dtype=torch.float32, device='cuda')[1:].reshape(4, 2)  # not at the beginning of a block
+        self.assertEqual(session.run(x=part)['y'].tolist(), [2.0 * i for i in range(1, 9)])
+        columns = torch.arange(8, dtype=torch.float32, device='cuda').reshape(2, 4).T  # not dense: torch copies it
+        self.assertEqual(session.run(x=columns)['y'].tolist(), [0, 8, 2, 10, 4, 12, 6, 14])
+
+    def test_runs_on_a_gpu_follow_the_stream_of_torch(self):
+        torch, session = self.gpu()
+        x, heavy = torch.zeros(4, 2, device='cuda'), torch.randn(4096, 4096, device='cuda')
+        for stream in (torch.cuda.current_stream(), torch.cuda.Stream()):
+            for step in range(1, 6):
+                with torch.cuda.stream(stream):
+                    for _ in range(20):
+                        heavy = (heavy @ heavy).clamp(-1, 1)
+                    x.fill_(step)
+                    y = session.run_on_device(x=x)['y']
+                    x.zero_()
+                    self.assertEqual(torch.from_dlpack(y).cpu().flatten().tolist(), [2.0 * step] * 8)
+            torch.cuda.synchronize()
 
     def test_training_and_files(self):
         def loss(g):
@@ -155,6 +181,16 @@ class Texts(unittest.TestCase):
             break  # ends the thread, too
         self.assertEqual([t.name for t in threading.enumerate() if t is not threading.main_thread()], [])
 
+    def test_ctrl_c_ends_a_text(self):
+        # The signal comes while the library computes: Python handles it when the library calls back next.
+        pieces, end = [], time.monotonic() + 10
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with self.assertRaises(KeyboardInterrupt):
+            while time.monotonic() < end:
+                self.lm.generate('In the', on_text=pieces.append, max_tokens=200, ignore_eos=True)
+        self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+        self.assertEqual(self.lm.generate('In the', max_tokens=3, ignore_eos=True).tokens, 3)
+
     def test_errors_name_settings(self):
         with self.assertRaisesRegex(genesis.GenesisError, "there is no setting 'heat'"):
             self.lm.generate('a', heat=1)
@@ -179,8 +215,27 @@ class Plugins(unittest.TestCase):
             self.assertAlmostEqual(float(outputs['loss']), 4, places=2)
             self.assertAlmostEqual(float(session.state('w')), 2 - 0.01 * 6, places=3)  # the gradient is 3/2 w^2
         session.save(LM + '.cube.genesis')
+        with tempfile.TemporaryDirectory() as folder:
+            self.train_with_checkpoints(folder)
         with self.assertRaisesRegex(genesis.GenesisError, 'is no plugin|cannot be opened'):
             genesis.load_plugin('/etc/passwd')
+
+
+    def train_with_checkpoints(self, folder):
+        def loss(g):
+            rows = memoryview(array.array('f', [0.01 * i for i in range(512)])).cast('B').cast('f', [256, 2])
+            table = g.parameter('table', rows)
+            tokens, targets = (g.input(name, 'i64', ['batch', 'sequence']) for name in ('tokens', 'targets'))
+            return {'loss': (g.embedding(tokens, table) - g.embedding(targets, table)).cube().mean()}
+        model, text = os.path.join(folder, 'm.genesis'), os.path.join(folder, 't.txt')
+        genesis.build(loss=loss).add_training('sgd,lr=0.1').save(model)
+        with open(text, 'w', encoding='utf-8') as file:
+            file.write('abcdefgh' * 99)
+
+        def train(steps, **options):
+            return genesis.train(model, text, steps=steps, batch=2, sequence=8, **options).loss
+        train(4, checkpoint=os.path.join(folder, 'checkpoints'))
+        self.assertEqual(train(8, checkpoint=os.path.join(folder, 'checkpoints')), train(8))
 
 
 unittest.main(argv=sys.argv[:1])

@@ -1,6 +1,8 @@
 // Tests the first shell scripts that a newcomer meets: dev, examples/demo.sh and those of bench/. They run in a copy
 // of the tree that has only scripts, with replacements of the package manager, meson, ninja and the tools, which
 // record their calls.
+#include <regex>
+
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -296,6 +298,41 @@ TEST_F(Scripts, ASourceStaysInItsUnitWhenOthersCome) {
   write_text(path("units/alone"), "d.cpp\n");
   EXPECT_EQ(units("b.cpp\nc.cpp\nd.cpp\ne.cpp"), "units/name_0.cpp\n" + here + "e.cpp\n" + here + "d.cpp");
   EXPECT_FALSE(fs::exists(path("units/name_1.cpp")));
+}
+
+TEST_F(Scripts, AReleaseIsACommitWithATag) {
+  const std::string tree = path("tree"), git = "git -C " + tree + " -c user.name=a -c user.email=a@b ";
+  for (const char* file : {"packaging/release.py", "packaging/vcpkg/vcpkg.json", "meson.build"}) {
+    fs::create_directories(fs::path(tree + "/" + file).parent_path());
+    fs::copy_file(kSource / file, tree + "/" + file);
+  }
+  write_text(tree + "/CHANGELOG.md", "# Changes\n\n## Not released yet\n\n- New.\n\n## 0.1.0\n\n- First.\n");
+  const std::string release =
+      "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; "
+      "../tree/dev release ";
+  const auto refused = [&](const std::string& line, const std::string& part) {
+    const Process process = shell(line);
+    EXPECT_NE(process.code, 0) << line;
+    EXPECT_NE(process.err.find(part), std::string::npos) << line << process.err;
+  };
+  expect_ok(shell(git + "init -q && " + git + "add . && " + git + "commit -qm first"));
+  const std::string number = GENESIS_VERSION, minor = number.substr(number.find('.') + 1),
+                    major = number.substr(0, number.find('.') + 1);
+  const std::string next = major + std::to_string(std::stoi(minor) + 1) + ".0";
+  refused(release, "release takes the number");
+  refused(release + "9.0.0", "9.0.0 does not follow " + number);
+  write_text(tree + "/dev.txt", "");
+  expect_ok(shell(git + "add dev.txt"));
+  refused(release + next, "not committed");
+  expect_ok(shell(git + "commit -qm second"));
+  expect_ok(shell(release + next));
+  EXPECT_EQ(expect_ok(shell(git + "describe")), "v" + next + "\n");
+  EXPECT_EQ(expect_ok(shell(git + "log -1 --format=%s")), "release: make " + next + "\n");
+  EXPECT_NE(read_text(tree + "/meson.build").find("version: '" + next + "'"), std::string::npos);
+  EXPECT_TRUE(std::regex_search(read_text(tree + "/CHANGELOG.md"),
+                                std::regex("## Not released yet\n\n## " + next + " \\([0-9-]+\\)\n\n- New")));
+  write_text(tree + "/dev.txt", "");
+  refused(release + "1.0.0", "says nothing");
 }
 
 TEST_F(Scripts, TheSiteHasAPageForEachDocumentAndNoBrokenLink) {

@@ -5,6 +5,8 @@ import ctypes
 import logging
 import os
 import pathlib
+import signal
+import threading
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64,
                     c_void_p)
 
@@ -157,6 +159,44 @@ def check(error):
     texts = [part(error).decode('utf-8', 'replace') for part in (error_text, error_entry, error_node, error_input)]
     error_free(error)
     raise GenesisError(texts[0], code, *texts[1:])
+
+
+class Interruptible:
+    """Lets Ctrl-C end a call of the library that calls back: with Interruptible() as call, a callback ends the call if call.raised.
+
+    Python would run the handler of the signal as the callback begins, before any try of it, and ctypes would ignore what it raises. So what
+    the handler raises is kept, and raised when the call has ended. What the callback raises is treated the same.
+    """
+
+    def __init__(self):
+        self.raised = None
+
+    def __enter__(self):
+        self._before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+        if callable(self._before):
+            signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def _handle(self, number, frame):
+        try:
+            self._before(number, frame)
+        except BaseException as error:
+            self.raised = error
+
+    def __exit__(self, kind, error, trace):
+        if callable(self._before):
+            signal.signal(signal.SIGINT, self._before)
+        if self.raised is not None:
+            raise self.raised
+
+    def going_on(self, function, *arguments):
+        """Calls a function of the user; returns 0 for the library to go on, 1 to end: after False or an exception."""
+        try:
+            if self.raised is None and function is not None and function(*arguments) is False:
+                return 1
+        except BaseException as error:
+            self.raised = error
+        return 0 if self.raised is None else 1
 
 
 @OnLog

@@ -32,26 +32,6 @@ def _reply(handle):
         lib.reply_free(handle)
 
 
-class _Listener:
-    """Passes pieces of a text on. What the function raises, KeyboardInterrupt too, ends the text and is raised again."""
-
-    def __init__(self, on_text):
-        self.raised = None
-
-        def listen(text, size, user):
-            try:
-                return 1 if on_text is not None and on_text(text.decode('utf-8', 'replace')) is False else 0
-            except BaseException as error:
-                self.raised = error
-                return 1
-
-        self.function = lib.OnText(listen)
-
-    def check(self):
-        if self.raised is not None:
-            raise self.raised
-
-
 def _conversation(messages):
     if isinstance(messages, str):
         messages = [{'role': 'user', 'content': messages}]
@@ -83,12 +63,11 @@ class LM:
     def _answer(self, function, text, on_text, settings):
         if not self._lm:
             raise GenesisError(f"'{self._path.decode()}' makes vectors of texts and writes none: it has embed() only")
-        # Without a listener, Ctrl-C would wait for the end of the text.
-        listener, reply = _Listener(on_text), c_void_p()
-        check(function(self._lm, text, encoded(json.dumps(settings)), listener.function, None, byref(reply)))
-        result = _reply(reply)
-        listener.check()
-        return result
+        reply = c_void_p()
+        with lib.Interruptible() as call:
+            listen = lib.OnText(lambda piece, size, user: call.going_on(on_text, piece.decode('utf-8', 'replace')))
+            check(function(self._lm, text, encoded(json.dumps(settings)), listen, None, byref(reply)))
+            return _reply(reply)
 
     def generate(self, prompt, on_text=None, **settings):
         """Continues a prompt. on_text gets each new piece, and ends the text by returning False.
@@ -197,24 +176,13 @@ def train(model, data, optimizer=None, steps=100, batch=8, sequence=256, seed=0,
           device='cpu', threads=0, on_step=None):
     """Trains as `genesis-run train` does and returns the last step. on_step gets each step, and ends by returning False."""
     files = [data] if isinstance(data, (str, bytes)) or hasattr(data, '__fspath__') else list(data)
-    raised = []
-
-    def listen(step, user):
-        try:
-            if on_step is None:
-                return 0
-            own = lib.TrainStep.from_buffer_copy(step.contents)  # the library's struct is valid during the call only
-            return 1 if on_step(own) is False else 0
-        except BaseException as error:
-            raised.append(error)
-            return 1
-
-    options = lib.TrainOptions(ctypes.sizeof(lib.TrainOptions), encoded(model),
-                               (c_char_p * max(len(files), 1))(*[encoded(file) for file in files]), len(files),
-                               encoded(optimizer), steps, batch, sequence, seed, encoded(output), encoded(checkpoint),
-                               encoded(device), threads, lib.OnStep(listen), None)
     last = lib.TrainStep()
-    check(lib.train(byref(options), byref(last)))
-    if raised:
-        raise raised[0]
+    with lib.Interruptible() as call:
+        # The library's struct is valid during the call only.
+        listen = lib.OnStep(lambda step, user: call.going_on(on_step, lib.TrainStep.from_buffer_copy(step.contents)))
+        options = lib.TrainOptions(ctypes.sizeof(lib.TrainOptions), encoded(model),
+                                   (c_char_p * max(len(files), 1))(*[encoded(file) for file in files]), len(files),
+                                   encoded(optimizer), steps, batch, sequence, seed, encoded(output), encoded(checkpoint),
+                                   encoded(device), threads, listen, None)
+        check(lib.train(byref(options), byref(last)))
     return last
