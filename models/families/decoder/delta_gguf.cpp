@@ -14,10 +14,10 @@ namespace {
 
 using nlohmann::json;
 
-struct Sizes {
+struct DeltaSizes {
   int64_t key_heads, values_per_key, key_size, value_size;
 
-  explicit Sizes(const json& settings)
+  explicit DeltaSizes(const json& settings)
       : key_heads(settings.at("linear_num_key_heads")),
         values_per_key(settings.at("linear_num_value_heads").get<int64_t>() / key_heads),
         key_size(settings.at("linear_key_head_dim")),
@@ -29,13 +29,13 @@ void append(std::vector<int64_t>& rows, int64_t first, int64_t count) {
 }
 
 // Appends the rows of all value heads, of `size` rows each, in the order of the zoo.
-void append_values(std::vector<int64_t>& rows, const Sizes& s, int64_t first, int64_t size) {
+void append_values(std::vector<int64_t>& rows, const DeltaSizes& s, int64_t first, int64_t size) {
   for (int64_t k = 0; k < s.key_heads; ++k)
     for (int64_t j = 0; j < s.values_per_key; ++j) append(rows, first + (j * s.key_heads + k) * size, size);
 }
 
 std::vector<int64_t> values_in_order(const json& settings) {
-  const Sizes s(settings);
+  const DeltaSizes s(settings);
   std::vector<int64_t> rows;
   append_values(rows, s, 0, s.value_size);
   return rows;
@@ -43,12 +43,12 @@ std::vector<int64_t> values_in_order(const json& settings) {
 
 std::vector<int64_t> heads_in_order(const json& settings) {
   std::vector<int64_t> rows;
-  append_values(rows, Sizes(settings), 0, 1);
+  append_values(rows, DeltaSizes(settings), 0, 1);
   return rows;
 }
 
 std::vector<int64_t> inputs_in_order(const json& settings) {
-  const Sizes s(settings);
+  const DeltaSizes s(settings);
   const int64_t keys = s.key_heads * s.key_size;
   std::vector<int64_t> rows;
   append(rows, 0, 2 * keys);
@@ -58,7 +58,7 @@ std::vector<int64_t> inputs_in_order(const json& settings) {
 
 // Returns the rows of q, k, v and z, one behind the other, sorted by key head.
 std::vector<int64_t> by_key_head(const json& settings) {
-  const Sizes s(settings);
+  const DeltaSizes s(settings);
   const int64_t keys = s.key_heads * s.key_size, values = s.values_per_key * s.value_size;
   std::vector<int64_t> rows;
   for (int64_t k = 0; k < s.key_heads; ++k) {
@@ -94,7 +94,7 @@ void read_value_size(SettingsReader& r) {
   r.set("linear_value_head_dim", features / values);
 }
 
-ConfigEntries metadata() {
+ConfigEntries delta_metadata() {
   return {size_entry("ssm.conv_kernel", {}, "linear_conv_kernel_dim"),
           size_entry("ssm.state_size", {}, "linear_key_head_dim"),
           size_entry("ssm.group_count", {}, "linear_num_key_heads"),
@@ -104,7 +104,7 @@ ConfigEntries metadata() {
           ignored_entry({"rope.dimension_sections"})};
 }
 
-std::map<std::string, std::string> layers() {
+std::map<std::string, std::string> delta_layers() {
   return {{"post_attention_norm", "post_attention_layernorm"},
           {"ffn_norm", ""},
           {"attn_qkv", "linear_attn.in_proj_qkv"},
@@ -126,8 +126,8 @@ DecoderGguf delta_gguf(const std::string& architecture, bool split) {
   DecoderGguf form{.architecture = architecture,
                    .pre_tokenizer = split ? "qwen35" : "qwen2",
                    .rotates_parts = true,
-                   .layers = layers(),
-                   .more = metadata(),
+                   .layers = delta_layers(),
+                   .more = delta_metadata(),
                    .from_one = {".input_layernorm.weight", ".post_attention_layernorm.weight",
                                 ".q_norm.weight", ".k_norm.weight", "model.norm.weight"},
                    .instead = {gguf_layers_entry()}};
