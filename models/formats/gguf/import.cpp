@@ -167,6 +167,16 @@ bool has_other_shape(const std::string& name) {
       [&](std::string_view end) { return name.ends_with(end); });
 }
 
+// Returns whether the shapes differ by axes of size 1 alone: programs that quantize files leave out such axes in front.
+bool are_alike(const Shape& a, const Shape& b) {
+  const auto sizes = [](const Shape& shape) {
+    std::vector<int64_t> all = shape.sizes();
+    std::erase(all, 1);
+    return all;
+  };
+  return sizes(a) == sizes(b);
+}
+
 Tensor with_shape(const Tensor& tensor, const Shape& shape) {
   return {{tensor.type().dtype, shape}, std::make_shared<const Tensor>(tensor), tensor.data()};
 }
@@ -248,7 +258,8 @@ void add_weight(GgufWeights& weights, const Gguf& file, const std::string& name,
     }
   if (!tensor.type->plain) ++weights.report.widened[tensor.type->name];
   Tensor weight = weight_of(file, tensor, known, dtype, form);
-  if (state && has_other_shape(known) && state->type.shape.numel() == tensor.shape.numel())
+  if (state && state->type.shape.numel() == tensor.shape.numel() &&
+      (has_other_shape(known) || (state->name == known && are_alike(state->type.shape, tensor.shape))))
     weight = with_shape(weight, state->type.shape);
   weights.tensors.emplace(known.empty() ? name : known, std::move(weight));
 }
