@@ -59,7 +59,9 @@ const Family* family_of_gguf(std::string_view architecture,
                              const std::function<bool(const std::string& number)>& has) {
   const auto of_mark = [&](bool marked) {
     return first([&](const Family& family) {
-      if (!family.gguf || family.gguf->architecture != architecture) return false;
+      if (!family.gguf ||
+          (family.gguf->architecture != architecture && family.gguf->other_architecture != architecture))
+        return false;
       const std::string& mark = family.gguf->mark;
       return marked ? !mark.empty() && has && has(mark) : mark.empty();
     });

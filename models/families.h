@@ -82,6 +82,21 @@ struct TensorFlag {
   bool where_there = true;  // the setting of files that have the tensor; others have the opposite
 };
 
+// Rows that llama.cpp's converter reorders: row i of a weight in the zoo is row order(settings)[i] of the tensor in the file. A
+// vector's rows are its elements.
+struct OrderedRows {
+  std::string name;  // end of the weight's name in the zoo
+  std::function<std::vector<int64_t>(const nlohmann::json& settings)> order;
+};
+
+// A weight that files hold otherwise than by the order of its rows, or as several tensors. Such weights do not stay quantized.
+struct ArrangedWeight {
+  std::string whole;  // end of its name in the zoo: ".self_attn.kv_b_proj.weight"
+  std::vector<std::string>
+      parts;  // ends of the names that `inside` gives the file's tensors; a file has all or none of them
+  std::function<Tensor(const nlohmann::json& settings, const std::vector<Tensor>& parts)> make;
+};
+
 // The form of a model in GGUF files. A tensor "blk.3.attn_q.weight" is `blocks` + "3." + inside["attn_q"] + ".weight" in the zoo.
 struct GgufForm {
   std::string architecture;  // "qwen2"
@@ -101,6 +116,12 @@ struct GgufForm {
   std::vector<TensorFlag> flags = {};
   std::vector<FusedWeights> fused = {};    // by ends of names in the zoo; the whole is what `inside` says
   std::vector<std::string> from_one = {};  // ends of names of weights w in the zoo that files store as 1 + w
+  std::vector<OrderedRows> ordered = {};
+  std::vector<ArrangedWeight> arranged = {};
+  std::string other_architecture = {};  // files of this one have the same form
+  // Chooses settings that the tensors tell, and no metadata. `has` knows a tensor by its name in the file.
+  std::function<void(nlohmann::json& settings, const std::function<bool(const std::string& name)>& has)>
+      adapt = {};
 };
 
 // The tokenizer of folders that have vocab.json and merges.txt, and no tokenizer.json.

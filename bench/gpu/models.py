@@ -53,7 +53,8 @@ class Tools:
 
     def bench(self, model, entry, *args):
         start = time.perf_counter()
-        report = json.loads(self.run("genesis-run", "bench", self.path(model), "--entry", entry, "--device", "cuda", "--json", *args))
+        output = self.run("genesis-run", "bench", self.path(model), "--entry", entry, "--device", "cuda", "--json", *args)
+        report = json.loads(output[output.index("{"):])  # NCCL may say its version before
         report["process_seconds"] = time.perf_counter() - start
         return report
 

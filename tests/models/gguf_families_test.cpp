@@ -1,5 +1,5 @@
-// Tests that GGUF files of the families, which the package gguf wrote as llama.cpp's converter does (gguf/make_families.py), give the
-// logits of transformers.
+// Tests that GGUF files of the families, which the package gguf wrote as llama.cpp's converter does (gguf/make_families.py) or which
+// this converter wrote itself (gguf/make_hybrids.py), give the logits of transformers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -97,6 +97,21 @@ TEST(GgufFamilies, RefuseWhatContradictsItself) {
           {"rope.scaling.type is 'longrope', expected none"});
 }
 
+TEST(GgufFamilies, RefuseSizesOfHybridsThatContradictThemselves) {
+  refused("qwen3_5", [](Gguf& g) { g.metadata["qwen35.ssm.time_step_rank"] = int64_t{3}; },
+          {"ssm.time_step_rank is 3, expected a multiple of 2"});
+  refused("qwen3_next", [](Gguf& g) { g.metadata["qwen3next.ssm.inner_size"] = int64_t{17}; },
+          {"ssm.inner_size is 17", "a multiple of ssm.time_step_rank, 4"});
+  refused("deepseek_v2", [](Gguf& g) { g.metadata["deepseek2.attention.key_length_mla"] = int64_t{4}; },
+          {"attention.key_length_mla is 4, expected more than rope.dimension_count, 4"});
+  refused("deepseek_v3", [](Gguf& g) { g.metadata["deepseek2.expert_gating_func"] = int64_t{1}; },
+          {"expert_gating_func: 1"});
+  refused("gemma4", [](Gguf& g) { g.metadata["gemma4.feed_forward_length"] = std::vector<int64_t>(5, 0); },
+          {"feed_forward_length", "a size, which may double"});
+  refused("glm4_moe", [](Gguf& g) { g.metadata["glm4moe.nextn_predict_layers"] = int64_t{2}; },
+          {"nextn_predict_layers is 2, expected less than block_count"});
+}
+
 json settings_of(const char* name, const std::function<void(Gguf&)>& change) {
   Gguf file = read_gguf(files() / (std::string(name) + ".gguf"));
   change(file);
@@ -122,6 +137,22 @@ TEST(GgufFamilies, ReadPatternsOfWindows) {
                         [](Gguf& g) { g.metadata["cohere2.attention.sliding_window_pattern"] = int64_t{1}; })
                 .at("sliding_window"),
             0);
+}
+
+// The last blocks of a file may predict further tokens.
+TEST(GgufFamilies, CountNoBlocksThatPredictFurtherTokens) {
+  EXPECT_EQ(settings_of("glm4_moe", [](Gguf& g) { g.metadata["glm4moe.nextn_predict_layers"] = int64_t{1}; })
+                .at("num_hidden_layers"),
+            1);
+}
+
+// Without a list, every fourth layer of the gated delta rule has attention.
+TEST(GgufFamilies, KnowLayersWithAttentionByTheirInterval) {
+  const json types = settings_of("qwen3_next", [](Gguf& g) {
+                       g.metadata.erase("qwen3next.attention.recurrent_layers");
+                       g.metadata["qwen3next.full_attention_interval"] = int64_t{2};
+                     }).at("layer_types");
+  EXPECT_EQ(types, (json{"linear_attention", "full_attention", "linear_attention"}));
 }
 
 // llama.cpp knows the model of 27 billion parameters by its layers.

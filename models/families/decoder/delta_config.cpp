@@ -75,16 +75,25 @@ bool has_attention(const std::string& family, const DecoderConfig& c, int64_t la
   return type == kAttentionLayer;
 }
 
-DecoderConfig without_layer_types(DecoderConfig config) {
-  config.layer_types = {};
-  return config;
-}
-
-LayerDesign delta_or_attention(const DeltaDesign& delta, bool attends) {
-  return {.mixer = attends ? MixerKind::kAttention : MixerKind::kGatedDelta,
-          .head_norms = HeadNorms::kPerHead,
-          .output_gates = true,
-          .delta = delta};
+std::unique_ptr<Model> make_delta_decoder(const std::string& family, const DecoderConfig& config,
+                                          const DeltaConfig& delta, bool split,
+                                          const std::function<ExpertsDesign(int64_t layer)>& experts_of,
+                                          uint64_t seed) {
+  DeltaDesign rule = delta.delta(family);
+  rule.is_split = split;
+  const auto design_of = [&](int64_t layer) {
+    const bool attends = has_attention(family, config, layer);
+    return LayerDesign{.mixer = attends ? MixerKind::kAttention : MixerKind::kGatedDelta,
+                       .head_norms = HeadNorms::kPerHead,
+                       .output_gates = true,
+                       .delta = rule,
+                       .experts = experts_of(layer)};
+  };
+  DecoderConfig network = config;
+  network.layer_types = {};  // make_decoder() would take them for those of windows
+  return make_decoder(family, network, design_of, seed,
+                      {.norm = NormKind::kRmsFromOne,
+                       .rotary_size = rotary_size_of(family, network, delta.partial_rotary_factor)});
 }
 
 ConfigEntries delta_entries() {

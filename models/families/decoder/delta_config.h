@@ -2,6 +2,8 @@
 // config.json says them.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,13 +33,17 @@ struct DeltaConfig {
 // Returns true if the layer has attention, as layer_types says; without types every fourth layer has. Throws Error that names the
 // family if the list is invalid.
 bool has_attention(const std::string& family, const DecoderConfig& config, int64_t layer);
-// Removes the types of layers, which make_decoder() takes for those of windows.
-DecoderConfig without_layer_types(DecoderConfig config);
-
-// Returns the design of a layer of Qwen3-Next and Qwen3.5, without experts.
-LayerDesign delta_or_attention(const DeltaDesign& delta, bool attends);
+// Makes a decoder whose layers have the gated delta rule, or attention with gates. `split`: each input of the rule has a product of
+// its own. `experts_of` returns the experts of a layer; their count is 0 if it has an MLP.
+std::unique_ptr<Model> make_delta_decoder(const std::string& family, const DecoderConfig& config,
+                                          const DeltaConfig& delta, bool split,
+                                          const std::function<ExpertsDesign(int64_t layer)>& experts_of,
+                                          uint64_t seed);
 
 // Returns the entries of DeltaConfig but partial_rotary_factor, of layer_types, and of biases, which no class has.
 ConfigEntries delta_entries();
+
+// Returns the form of these decoders in GGUF files, without what experts add.
+DecoderGguf delta_gguf(const std::string& architecture, bool split);
 
 }  // namespace genesis::models

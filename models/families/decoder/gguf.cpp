@@ -26,6 +26,17 @@ void read_key_value_heads(SettingsReader& r) {
   r.copy_size(is_there ? "attention.head_count_kv" : "attention.head_count", "num_key_value_heads");
 }
 
+// A list has a number for each layer, which is 0 for layers without an MLP.
+void read_feed_forward(SettingsReader& r) {
+  const json& sizes = r.get("feed_forward_length");
+  if (!sizes.is_array()) return r.copy_size("feed_forward_length", "intermediate_size");
+  json most = 0;
+  for (const json& size : sizes)
+    if (size.is_number_integer() && size > most) most = size;
+  if (most == 0) return r.refuse("feed_forward_length", "a positive number for some layer");
+  r.set("intermediate_size", most);
+}
+
 void must_be_head_size(SettingsReader& r, const char* name) {
   if (r.has(name) && r.size("head_dim") > 0 && r.get(name) != r.size("head_dim"))
     r.refuse(name, fmt::format("the size of a head, {}", r.size("head_dim")));
@@ -92,9 +103,7 @@ void refuse_windows(SettingsReader& r) {
 
 // Returns whether a layer has a window: by a list with a number or a byte for each layer, or by a pattern.
 bool slides(const json& pattern, int64_t layer) {
-  const auto at = static_cast<size_t>(layer);
-  if (pattern.is_string()) return pattern.get_ref<const std::string&>()[at] != 0;
-  if (pattern.is_array()) return pattern[at] != 0;
+  if (!pattern.is_number_integer()) return gguf_number_of_layer(pattern, layer) != 0;
   const int64_t period = pattern;
   return period == 0 || layer % period < period - 1;
 }
@@ -131,22 +140,36 @@ ConfigEntry rotating_part_entry(bool is_partial) {
   return {.settings = {"partial_rotary_factor"}, .read = read_partial_rotation};
 }
 
+ConfigEntries llama_metadata(const DecoderGguf& d) {
+  return {size_entry("context_length", {}, "max_position_embeddings"),
+          size_entry("embedding_length", {}, "hidden_size"),
+          size_entry("block_count", {}, "num_hidden_layers"),
+          {.settings = {"intermediate_size"}, .read = read_feed_forward},
+          size_entry("attention.head_count", {}, "num_attention_heads"),
+          {.settings = {"num_key_value_heads"}, .read = read_key_value_heads},
+          number_entry(d.norm_eps, {}, "rms_norm_eps"),
+          {.settings = {"head_dim"}, .read = read_head_size},
+          number_entry("rope.freq_base", 10000.0, "rope_theta"),
+          {.settings = {"rope_scaling"}, .read = read_scaling},
+          windows_entry(d.windows),
+          only_entry("attention.causal", {true}, false),
+          ignored_entry({"tensor_data_layout", "pooling_type"})};
+}
+
+// Returns the entry of this setting among `entries`; null if there is none.
+const ConfigEntry* entry_of(const ConfigEntries& entries, const std::string& setting) {
+  const auto at =
+      std::ranges::find_if(entries, [&](const ConfigEntry& e) { return e.settings.front() == setting; });
+  return at == entries.end() ? nullptr : &*at;
+}
+
 ConfigEntries metadata(const DecoderGguf& d) {
-  return joined({size_entry("context_length", {}, "max_position_embeddings"),
-                 size_entry("embedding_length", {}, "hidden_size"),
-                 size_entry("block_count", {}, "num_hidden_layers"),
-                 size_entry("feed_forward_length", {}, "intermediate_size"),
-                 size_entry("attention.head_count", {}, "num_attention_heads"),
-                 {.settings = {"num_key_value_heads"}, .read = read_key_value_heads},
-                 number_entry(d.norm_eps, {}, "rms_norm_eps"),
-                 {.settings = {"head_dim"}, .read = read_head_size},
-                 rotating_part_entry(d.rotates_parts),
-                 number_entry("rope.freq_base", 10000.0, "rope_theta"),
-                 {.settings = {"rope_scaling"}, .read = read_scaling},
-                 windows_entry(d.windows),
-                 only_entry("attention.causal", {true}, false),
-                 ignored_entry({"tensor_data_layout", "pooling_type"})},
-                d.more);
+  ConfigEntries entries = llama_metadata(d);
+  for (ConfigEntry& entry : entries)
+    if (const ConfigEntry* other = entry.settings.empty() ? nullptr : entry_of(d.instead, entry.settings[0]))
+      entry = *other;
+  if (!entry_of(d.instead, "head_dim")) entries.push_back(rotating_part_entry(d.rotates_parts));
+  return joined(entries, d.more);
 }
 
 std::map<std::string, std::string> layers_of(const DecoderGguf& d) {
@@ -168,16 +191,51 @@ GgufForm decoder_gguf(const DecoderGguf& d) {
   GgufForm form{
       .architecture = d.architecture,
       .metadata = metadata(d),
-      .blocks = "model.layers.",
+      .blocks = d.blocks,
       .outside = {{"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}},
       .inside = layers_of(d),
       .pre_tokenizer = d.pre_tokenizer,
       .mark = d.mark,
       .flags = d.flags,
       .fused = d.fused,
-      .from_one = d.from_one};
+      .from_one = d.from_one,
+      .ordered = d.ordered,
+      .arranged = d.arranged,
+      .other_architecture = d.other_architecture};
   if (d.rows_in_pairs) form.rows_in_pairs = {".self_attn.q_proj.weight", ".self_attn.k_proj.weight"};
   return form;
+}
+
+int64_t gguf_number_of_layer(const json& list, int64_t layer) {
+  const auto at = static_cast<size_t>(layer);
+  if (list.is_string()) {
+    const auto& bytes = list.get_ref<const std::string&>();
+    return at < bytes.size() ? bytes[at] : 0;
+  }
+  if (!list.is_array()) return list.is_number_integer() ? list.get<int64_t>() : 0;
+  if (at >= list.size()) return 0;
+  return list[at].is_boolean()          ? list[at].get<bool>()
+         : list[at].is_number_integer() ? list[at].get<int64_t>()
+                                        : 0;
+}
+
+ConfigEntry gguf_count_entry(const std::string& name, const std::string& setting) {
+  return {.settings = {setting}, .read = [=](SettingsReader& r) {
+            const int64_t value = r.integer(name, 0);
+            if (value < 0) return r.refuse(name, "a number, 0 or more");
+            r.set(setting, value);
+          }};
+}
+
+ConfigEntry gguf_layers_entry() {
+  return {.settings = {"num_hidden_layers"}, .read = [](SettingsReader& r) {
+            r.copy_size("block_count", "num_hidden_layers");
+            const int64_t further = r.integer("nextn_predict_layers", 0),
+                          layers = r.size("num_hidden_layers");
+            if (further < 0 || (layers > 0 && further >= layers))
+              return r.refuse("nextn_predict_layers", "less than block_count");
+            r.set("num_hidden_layers", layers - further);
+          }};
 }
 
 ConfigEntry gemma_score_entry(int64_t layers_of_27b) {

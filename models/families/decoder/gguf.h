@@ -34,9 +34,23 @@ struct DecoderGguf {
   std::vector<TensorFlag> flags = {};
   std::vector<FusedWeights> fused = {};
   std::vector<std::string> from_one = {};
+  std::vector<OrderedRows> ordered = {};
+  std::vector<ArrangedWeight> arranged = {};
+  std::string other_architecture = {};
+  // Entries that take the place of those of a Llama whose first setting is the same. One of head_dim also says which part rotates.
+  ConfigEntries instead = {};
+  std::string blocks = "model.layers.";
 };
 
 GgufForm decoder_gguf(const DecoderGguf& d);
+
+// Returns a number or a flag of a layer from metadata that are a list with a number or a byte for each layer, or one number for all;
+// 0 where there is none.
+int64_t gguf_number_of_layer(const nlohmann::json& list, int64_t layer);
+// Returns an entry of a number that is 0 or more, and 0 where it is absent.
+ConfigEntry gguf_count_entry(const std::string& name, const std::string& setting);
+// Blocks at the end of a file may predict further tokens: they are no layers of the model, and have to be ignored by their names.
+ConfigEntry gguf_layers_entry();
 
 // The epsilon of families with LayerNorm.
 inline constexpr const char* kLayerNormEps = "attention.layer_norm_epsilon";

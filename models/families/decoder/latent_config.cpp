@@ -36,8 +36,9 @@ ConfigEntry score_growth_entry() {
           .write =
               [](const nlohmann::json& settings, nlohmann::json& config) {
                 const nlohmann::json& growth = settings.at("rope_mscale_all_dim");
-                if (growth != 0 && config.contains("rope_parameters"))
-                  config["rope_parameters"]["mscale_all_dim"] = growth;
+                for (const char* name : {"rope_parameters", "rope_scaling"})
+                  if (growth != 0 && config.contains(name) && config[name].is_object())
+                    config[name]["mscale_all_dim"] = growth;
               }};
 }
 

@@ -34,4 +34,8 @@ struct LatentConfig {
 // Returns the entries of LatentConfig.
 ConfigEntries latent_entries();
 
+// Returns the form of these decoders in GGUF files, without what the router adds. DeepSeek-V2 and V3 share an architecture; `mark` is
+// DecoderGguf::mark.
+DecoderGguf latent_gguf(const std::string& mark);
+
 }  // namespace genesis::models

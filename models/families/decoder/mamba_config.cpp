@@ -57,6 +57,9 @@ void read_step_limits(SettingsReader& r) {
   const bool is_range = limits.is_array() && limits.size() == 2 && limits[0].is_number() &&
                         (limits[1].is_number() || limits[1] == infinity() || limits[1] == "Infinity");
   if (!is_range) return r.refuse("time_step_limit", "two numbers");
+  // A greatest step of 0 would mean that no token changes the state; the setting's 0 means that there is none.
+  if (limits[1].is_number() && !(limits[1].get<double>() > 0))
+    return r.refuse("time_step_limit", "a greatest step above 0");
   r.copy_number_of(limits[0], "time_step_limit", "time_step_least");
   r.copy_number_of(limits[1].is_number() ? limits[1] : json(0.0), "time_step_limit", "time_step_greatest");
 }

@@ -91,7 +91,7 @@ Mixture::Mixture(const Scope& s, int64_t hidden_size, const ExpertsDesign& desig
     const Shape between{design.count, design.intermediate_size};
     if (design.has_gate()) gate_biases_ = (experts / design.gate).parameter("bias", between, init::zeros());
     up_biases_ = (experts / design.up).parameter("bias", between, init::zeros());
-    down_biases_ = (experts / design.down).parameter("bias", {design.count, hidden_size}, init::zeros());
+    down_biases_ = (experts / design.down).parameter("bias", {design.count, read}, init::zeros());
   }
   if (design.scaled_router) {
     router_scale_ = (s / design.scaled_router).parameter("scale", {hidden_size}, init::ones());

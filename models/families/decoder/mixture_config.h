@@ -69,8 +69,8 @@ struct SigmoidRouterDefaults {
           topk_group = 1;
   double routed_scaling_factor = 1;
 };
-// Reads a count, 0 or more.
-ConfigEntry whole_number_entry(const std::string& name, int64_t where_absent);
+// Reads a count, 0 or more. `takes_null`: null means 0.
+ConfigEntry whole_number_entry(const std::string& name, int64_t where_absent, bool takes_null = false);
 ConfigEntries sigmoid_router_entries(const SigmoidRouterDefaults& defaults);
 
 // Returns `experts` with the names of modules that `names` has.
@@ -89,5 +89,15 @@ std::vector<StackedWeights> stacked_experts(const ExpertsDesign& design = {});
 std::map<std::string, std::string> gguf_experts(const ExpertsDesign& design = {});
 // The GGUF metadata of experts. `has_size`: the size of an expert is expert_feed_forward_length, not feed_forward_length.
 ConfigEntries gguf_experts_entries(bool has_size);
+// The GGUF metadata of a router with sigmoid scores, groups and a scale: norm_topk_prob, routed_scaling_factor, n_group and
+// topk_group of SigmoidRouter.
+ConfigEntries gguf_sigmoid_entries();
+// The GGUF metadata of shared_expert_intermediate_size, which is that of the other experts where a file does not say it.
+ConfigEntry gguf_shared_expert_entry();
+// The matrices of gate and up of all experts, which some files hold as one.
+inline const FusedWeights kFusedExperts = {".experts.gate_up_proj.weight",
+                                           {".experts.gate_proj.weight", ".experts.up_proj.weight"}};
+// The GGUF metadata of first_k_dense_replace and n_shared_experts.
+ConfigEntries gguf_shared_entries();
 
 }  // namespace genesis::models

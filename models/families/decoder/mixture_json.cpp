@@ -11,6 +11,8 @@ using nlohmann::json;
 
 namespace {
 
+constexpr int kGgufSigmoid = 2;  // expert_gating_func of llama.cpp
+
 ConfigEntry count_entry(const std::vector<std::string>& names, int64_t where_absent) {
   return {.settings = {"num_experts"},
           .read =
@@ -78,11 +80,12 @@ ExpertsDesign SigmoidRouter::routed(const std::string& family, ExpertsDesign exp
   return experts;
 }
 
-ConfigEntry whole_number_entry(const std::string& name, int64_t where_absent) {
+ConfigEntry whole_number_entry(const std::string& name, int64_t where_absent, bool takes_null) {
   return {.settings = {name},
           .read =
               [=](SettingsReader& r) {
-                const json value = r.given(name, where_absent);
+                const json given = r.given(name, where_absent);
+                const json value = takes_null && given.is_null() ? json(0) : given;
                 if (!value.is_number_integer() || value < 0) return r.refuse(name, "a number, 0 or more");
                 r.set(name, value);
               },
@@ -162,6 +165,29 @@ ConfigEntries gguf_experts_entries(bool has_size) {
                            size_entry("expert_used_count", {}, "num_experts_per_tok")};
   if (has_size) entries.push_back(size_entry("expert_feed_forward_length", {}, "moe_intermediate_size"));
   return entries;
+}
+
+ConfigEntries gguf_sigmoid_entries() {
+  return {number_entry("expert_weights_scale", 1.0, "routed_scaling_factor"),
+          {.settings = {"norm_topk_prob"},
+           .read = [](SettingsReader& r) { r.copy_flag("expert_weights_norm", "norm_topk_prob", false); }},
+          size_entry("expert_group_count", 1, "n_group"),
+          size_entry("expert_group_used_count", 1, "topk_group"),
+          {.settings = {}, .read = [](SettingsReader& r) {
+             r.must_be_one_of("expert_gating_func", {nullptr, kGgufSigmoid});
+           }}};
+}
+
+ConfigEntry gguf_shared_expert_entry() {
+  return {.settings = {"shared_expert_intermediate_size"}, .read = [](SettingsReader& r) {
+            r.copy_size("expert_shared_feed_forward_length", "shared_expert_intermediate_size",
+                        r.size("moe_intermediate_size"));
+          }};
+}
+
+ConfigEntries gguf_shared_entries() {
+  return {gguf_count_entry("leading_dense_block_count", "first_k_dense_replace"),
+          gguf_count_entry("expert_shared_count", "n_shared_experts")};
 }
 
 }  // namespace genesis::models

@@ -99,6 +99,28 @@ ConfigEntries router_entries() {
           ignored_entry({"norm_topk_prob"})};
 }
 
+// Files with groups are of models whose routers choose groups.
+void read_gguf_groups(SettingsReader& r) {
+  const int64_t groups = r.integer("expert_group_count", 1), chosen = r.integer("expert_group_used_count", 1);
+  if (groups < 1 || chosen < 1 || chosen > groups)
+    return r.refuse("expert_group_used_count", "1 to expert_group_count");
+  r.set("limits_groups", groups > 1);
+  r.set("n_group", groups > 1 ? groups : 0);
+  r.set("topk_group", groups > 1 ? chosen : 0);
+}
+
+GgufForm gguf_form() {
+  DecoderGguf form = latent_gguf("");
+  form.layers.merge(gguf_experts({.shared = "shared_experts"}));
+  const ConfigEntries router = {number_entry("expert_weights_scale", 1.0, "routed_scaling_factor"),
+                                {.settings = {"n_group"}, .read = read_gguf_groups},
+                                {.settings = {}, .read = [](SettingsReader& r) {
+                                   r.must_be_one_of("expert_gating_func", {nullptr, 0, 1});
+                                 }}};
+  form.more = joined(form.more, joined(joined(gguf_experts_entries(true), router), gguf_shared_entries()));
+  return decoder_gguf(form);
+}
+
 }  // namespace
 
 Family deepseek_v2_family() {
@@ -110,20 +132,22 @@ Family deepseek_v2_family() {
           "DeepSeek-V2 language model: latent attention with a compressed cache, shared experts and those of "
           "a softmax",
       .network = make_network(standard, make_deepseek_v2),
-      .hugging_face = HuggingFaceForm{
-          .model_type = "deepseek_v2",
-          .class_name = "DeepseekV2ForCausalLM",
-          .config = joined(
-              joined(decoder_config({.vocab_size = 102400,
-                                     .hidden_size = 4096,
-                                     .intermediate_size = 11008,
-                                     .num_hidden_layers = 32,
-                                     .num_attention_heads = 32,
-                                     .max_position_embeddings = 2048},
-                                    latent_entries()),
-                     experts_entries({"n_routed_experts", "num_local_experts", "num_experts"}, 64, 6, 0.001)),
-              router_entries()),
-          .stacked = stacked_experts()}};
+      .hugging_face =
+          HuggingFaceForm{.model_type = "deepseek_v2",
+                          .class_name = "DeepseekV2ForCausalLM",
+                          .config = joined(
+                              joined(decoder_config({.vocab_size = 102400,
+                                                     .hidden_size = 4096,
+                                                     .intermediate_size = 11008,
+                                                     .num_hidden_layers = 32,
+                                                     .num_attention_heads = 32,
+                                                     .max_position_embeddings = 2048},
+                                                    latent_entries()),
+                                     experts_entries({"n_routed_experts", "num_local_experts", "num_experts"},
+                                                     64, 6, 0.001)),
+                              router_entries()),
+                          .stacked = stacked_experts()},
+      .gguf = gguf_form()};
 }
 
 }  // namespace genesis::models

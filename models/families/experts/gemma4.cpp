@@ -207,19 +207,6 @@ ConfigEntry full_layers_entry() {
       }};
 }
 
-// Returns the entry of a number that may be 0.
-ConfigEntry count_entry(const std::string& name, int64_t where_absent) {
-  return {.settings = {name},
-          .read =
-              [=](SettingsReader& r) {
-                const json value = r.given(name, where_absent);
-                if (!value.is_null() && (!value.is_number_integer() || value < 0))
-                  return r.refuse(name, "a number, 0 or more");
-                r.set(name, value.is_null() ? json(0) : value);
-              },
-          .write = [=](const json& settings, json& config) { config[name] = settings.at(name); }};
-}
-
 void read_experts(SettingsReader& r) {
   const bool has_experts = r.given("enable_moe_block", false) == true;
   r.ignore({"num_experts", "top_k_experts", "moe_intermediate_size"});
@@ -314,9 +301,9 @@ ConfigEntries gemma4_entries() {
           gemma4_windows_entry(),
           flag_entry("attention_k_eq_v", false),
           full_layers_entry(),
-          count_entry("num_kv_shared_layers", 0),
+          whole_number_entry("num_kv_shared_layers", 0, true),
           flag_entry("use_double_wide_mlp", false),
-          count_entry("hidden_size_per_layer_input", 256),
+          whole_number_entry("hidden_size_per_layer_input", 256, true),
           layer_rows_entry(),
           gemma4_experts_entry(),
           router_losses_entry(),
@@ -324,6 +311,96 @@ ConfigEntries gemma4_entries() {
           only_entry("attention_bias", {false}, true),
           only_entry("use_bidirectional_attention", {nullptr, "vision"}, false),
           ignored_entry({"hidden_act", "cache_implementation"})};
+}
+
+// Heads of layers with a window, and of the others. Metadata with _swa are those of the former.
+void read_gguf_heads(SettingsReader& r) {
+  r.copy_size("attention.key_length_swa", "head_dim");
+  r.copy_size("attention.key_length", kHeadSize);
+  r.ignore({"attention.value_length", "attention.value_length_swa", "rope.dimension_count",
+            "rope.dimension_count_swa"});
+  if (r.size(kHeadSize) == r.size("head_dim")) r.set(kHeadSize, 0);
+}
+
+void read_gguf_key_heads(SettingsReader& r) {
+  const json& counts = r.get("attention.head_count_kv");
+  const json& slides = r.get("attention.sliding_window_pattern");
+  int64_t of_windows = 0, of_full = 0;
+  for (int64_t layer = 0; layer < std::min(r.size("num_hidden_layers"), kMaxLayers); ++layer)
+    (gguf_number_of_layer(slides, layer) != 0 ? of_windows : of_full) = gguf_number_of_layer(counts, layer);
+  if (of_windows == 0) of_windows = of_full;
+  if (of_windows <= 0) return r.refuse("attention.head_count_kv", "positive numbers");
+  r.set("num_key_value_heads", of_windows);
+  r.set(kHeads, of_full == of_windows ? 0 : of_full);
+}
+
+// The MLPs of layers that share keys may be twice as wide.
+void read_gguf_mlps(SettingsReader& r) {
+  const json& sizes = r.get("feed_forward_length");
+  const int64_t first = gguf_number_of_layer(sizes, 0),
+                last = gguf_number_of_layer(sizes, r.size("num_hidden_layers") - 1);
+  if (first <= 0 || (last != first && last != 2 * first))
+    return r.refuse("feed_forward_length", "a size, which may double in the last layers");
+  r.set("intermediate_size", first);
+  r.set("use_double_wide_mlp", last != first);
+}
+
+ConfigEntries gguf_entries() {
+  const ConfigEntry experts{.settings = {"num_experts"}, .read = [](SettingsReader& r) {
+                              r.set("num_experts", r.integer("expert_count", 0));
+                              r.ignore({"expert_used_count", "expert_feed_forward_length"});
+                              if (r.size("num_experts") <= 0) return;
+                              r.copy_size("expert_used_count", "num_experts_per_tok");
+                              r.copy_size("expert_feed_forward_length", "moe_intermediate_size");
+                            }};
+  return {number_entry("rope.freq_base_swa", 10000.0, "rope_local_base_freq"),
+          gguf_count_entry("attention.shared_kv_layers", "num_kv_shared_layers"),
+          gguf_count_entry("embedding_length_per_layer_input", "hidden_size_per_layer_input"),
+          number_entry("final_logit_softcapping", 0.0), experts};
+}
+
+std::map<std::string, std::string> gguf_layers() {
+  return {{"post_attention_norm", "post_attention_layernorm"},
+          {"ffn_norm", "pre_feedforward_layernorm"},
+          {"post_ffw_norm", "post_feedforward_layernorm"},
+          {"post_ffw_norm_1", "post_feedforward_layernorm_1"},
+          {"post_ffw_norm_2", "post_feedforward_layernorm_2"},
+          {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
+          {"layer_output_scale.weight", "layer_scalar"},
+          {"inp_gate", "per_layer_input_gate"},
+          {"proj", "per_layer_projection"},
+          {"post_norm", "post_per_layer_input_norm"},
+          {"ffn_gate_inp", "router.proj"},
+          {"ffn_gate_inp.scale", "router.scale"},
+          {"ffn_gate_up_exps", "experts.gate_up_proj"},
+          {"ffn_gate_exps", "experts.gate_proj"},
+          {"ffn_up_exps", "experts.up_proj"},
+          {"ffn_down_exps", "experts.down_proj"},
+          {"ffn_down_exps.scale", "router.per_expert_scale"}};
+}
+
+GgufForm gguf_form() {
+  GgufForm form =
+      decoder_gguf({.architecture = "gemma4",
+                    .windows = GgufWindows{.size = 512, .pattern = 6},
+                    .layers = gguf_layers(),
+                    .more = gguf_entries(),
+                    .fused = {kFusedExperts},
+                    .instead = {{.settings = {"intermediate_size"}, .read = read_gguf_mlps},
+                                {.settings = {"num_key_value_heads"}, .read = read_gguf_key_heads},
+                                {.settings = {"head_dim"}, .read = read_gguf_heads}}});
+  form.outside.insert({{"per_layer_token_embd", "model.embed_tokens_per_layer"},
+                       {"per_layer_model_proj", "model.per_layer_model_projection"},
+                       {"per_layer_proj_norm", "model.per_layer_projection_norm"}});
+  // A layer with keys and no values takes the keys for them.
+  form.adapt = [](json& settings, const std::function<bool(const std::string& name)>& has) {
+    const int64_t layers = std::min(settings.value("num_hidden_layers", int64_t{0}), kMaxLayers);
+    bool are_keys = false;
+    for (int64_t i = 0; i < layers; ++i)
+      are_keys |= has(fmt::format("blk.{}.attn_k.weight", i)) && !has(fmt::format("blk.{}.attn_v.weight", i));
+    settings["attention_k_eq_v"] = are_keys;
+  };
+  return form;
 }
 
 }  // namespace
@@ -334,30 +411,32 @@ Family gemma4_family() {
   standard.rope_theta = 1e6;
   standard.rope_scaling = {.kind = nn::RopeScalingKind::kProportional, .proportion = 0.25};
   standard.tie_word_embeddings = true;
-  return {.name = "gemma4",
-          .summary =
-              "Gemma 4 language model: embeddings of each layer, shared keys, heads by kind of layer, "
-              "experts beside the MLP by setting",
-          .network = make_network(standard, make_gemma4),
-          .hugging_face = HuggingFaceForm{
-              .model_type = "gemma4_text",
-              .class_name = "Gemma4ForCausalLM",
-              .config = decoder_config({.vocab_size = 262144,
-                                        .hidden_size = 2304,
-                                        .intermediate_size = 9216,
-                                        .num_hidden_layers = 30,
-                                        .num_attention_heads = 8,
-                                        .num_key_value_heads = 4,
-                                        .head_dim = 256,
-                                        .max_position_embeddings = 131072,
-                                        .rope_theta = 1e6,
-                                        .tie_word_embeddings = true,
-                                        .rope_local_base_freq = 1e4,
-                                        .activation_name = "hidden_activation",
-                                        .activations = names_of_gelu_tanh()},
-                                       gemma4_entries()),
-              .fused = {{".experts.gate_up_proj", {".experts.gate_proj.weight", ".experts.up_proj.weight"}},
-                        {".experts.down_proj", {".experts.down_proj.weight"}}}}};
+  return {
+      .name = "gemma4",
+      .summary =
+          "Gemma 4 language model: embeddings of each layer, shared keys, heads by kind of layer, "
+          "experts beside the MLP by setting",
+      .network = make_network(standard, make_gemma4),
+      .hugging_face = HuggingFaceForm{.model_type = "gemma4_text",
+                                      .class_name = "Gemma4ForCausalLM",
+                                      .config = decoder_config({.vocab_size = 262144,
+                                                                .hidden_size = 2304,
+                                                                .intermediate_size = 9216,
+                                                                .num_hidden_layers = 30,
+                                                                .num_attention_heads = 8,
+                                                                .num_key_value_heads = 4,
+                                                                .head_dim = 256,
+                                                                .max_position_embeddings = 131072,
+                                                                .rope_theta = 1e6,
+                                                                .tie_word_embeddings = true,
+                                                                .rope_local_base_freq = 1e4,
+                                                                .activation_name = "hidden_activation",
+                                                                .activations = names_of_gelu_tanh()},
+                                                               gemma4_entries()),
+                                      .fused = {{".experts.gate_up_proj",
+                                                 {".experts.gate_proj.weight", ".experts.up_proj.weight"}},
+                                                {".experts.down_proj", {".experts.down_proj.weight"}}}},
+      .gguf = gguf_form()};
 }
 
 }  // namespace genesis::models

@@ -31,22 +31,37 @@ std::unique_ptr<Model> make_glm4_moe(const std::string& family, const Glm4MoeCon
                       {.rotary_size = rotary_size_of(family, c, c.partial_rotary_factor)});
 }
 
+GgufForm gguf_form() {
+  std::map<std::string, std::string> layers = gguf_experts({.shared = "shared_experts"});
+  layers.insert({{"post_attention_norm", "post_attention_layernorm"},
+                 {"ffn_norm", ""},
+                 {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"}});
+  return decoder_gguf(
+      {.architecture = "glm4moe",
+       .pre_tokenizer = "glm4",
+       .rotates_parts = true,
+       .layers = layers,
+       .more = joined(joined(gguf_experts_entries(true), gguf_sigmoid_entries()), gguf_shared_entries()),
+       .flags = {{"attention_bias", "blk.0.attn_q.bias"}, {"use_qk_norm", "blk.0.attn_q_norm.weight"}},
+       .instead = {gguf_layers_entry()}});
+}
+
 }  // namespace
 
 Family glm4_moe_family() {
   Glm4MoeConfig standard;
   standard.rms_norm_eps = 1e-5;
   standard.moe_intermediate_size = 256;
-  return {
-      .name = "glm4_moe",
-      .summary = "GLM-4.5 language model: a part of each head rotates; shared experts beside chosen ones",
-      .network = make_network(standard, make_glm4_moe),
-      .hugging_face = HuggingFaceForm{
-          .model_type = "glm4_moe",
-          .class_name = "Glm4MoeForCausalLM",
-          .config = joined(
-              joined(
-                  decoder_config({.vocab_size = 151552,
+  return {.name = "glm4_moe",
+          .summary = "GLM-4.5 language model: a part of each head rotates; shared experts beside chosen ones",
+          .network = make_network(standard, make_glm4_moe),
+          .hugging_face =
+              HuggingFaceForm{
+                  .model_type = "glm4_moe",
+                  .class_name = "Glm4MoeForCausalLM",
+                  .config = joined(
+                      joined(decoder_config(
+                                 {.vocab_size = 151552,
                                   .intermediate_size = 10944,
                                   .num_hidden_layers = 46,
                                   .num_attention_heads = 96,
@@ -56,9 +71,11 @@ Family glm4_moe_family() {
                                   .partial_rotary_factor = 0.5},
                                  {flag_entry("attention_bias", false), flag_entry("use_qk_norm", false),
                                   ignored_entry({"num_nextn_predict_layers"}), no_windows_entry()}),
-                  experts_entries({"n_routed_experts", "num_local_experts", "num_experts"}, 128, 8, 0.001)),
-              sigmoid_router_entries({.moe_intermediate_size = 1408, .first_k_dense_replace = 1})),
-          .stacked = stacked_experts()}};
+                             experts_entries({"n_routed_experts", "num_local_experts", "num_experts"}, 128, 8,
+                                             0.001)),
+                      sigmoid_router_entries({.moe_intermediate_size = 1408, .first_k_dense_replace = 1})),
+                  .stacked = stacked_experts()},
+          .gguf = gguf_form()};
 }
 
 }  // namespace genesis::models

@@ -140,6 +140,30 @@ std::vector<FusedWeights> renamed_weights() {
   return renamed;
 }
 
+// A layer without heads of keys has a convolution.
+void read_gguf_layers(SettingsReader& r) {
+  const json& heads = r.get("attention.head_count_kv");
+  json types = json::array();
+  for (int64_t layer = 0; layer < std::min(r.size("num_hidden_layers"), kMaxLayers); ++layer)
+    types.push_back(gguf_number_of_layer(heads, layer) > 0 ? kAttentionLayer : kConvolutionLayer);
+  r.set("layer_types", shortest_list(types));
+}
+
+GgufForm gguf_form() {
+  GgufForm form = decoder_gguf(
+      {.architecture = "lfm2",
+       .pre_tokenizer = "lfm2",
+       .layers = {{"shortconv.conv", "conv.conv"},
+                  {"shortconv.in_proj", "conv.in_proj"},
+                  {"shortconv.out_proj", "conv.out_proj"}},
+       .more = {size_entry("shortconv.l_cache", {}, "conv_L_cache"),
+                {.settings = {"layer_types"}, .read = read_gguf_layers},
+                {.settings = {"conv_bias"}, .read = [](SettingsReader& r) { r.set("conv_bias", false); }}}});
+  form.outside.erase("output_norm");
+  form.outside.emplace("token_embd_norm", "model.norm");
+  return form;
+}
+
 }  // namespace
 
 Family lfm2_family() {
@@ -150,26 +174,28 @@ Family lfm2_family() {
   return {.name = "lfm2",
           .summary = "LFM2 language model: gated short convolutions, some layers with attention instead",
           .network = make_network(standard, make_lfm2),
-          .hugging_face = HuggingFaceForm{
-              .model_type = "lfm2",
-              .class_name = "Lfm2ForCausalLM",
-              .config = decoder_config(
-                  {.vocab_size = 65536,
-                   .hidden_size = 2560,
-                   .intermediate_size = 12288,
-                   .num_key_value_heads = 8,
-                   .max_position_embeddings = 128000,
-                   .rope_theta = 1e6,
-                   .tie_word_embeddings = true,
-                   .norm_eps = 1e-5,
-                   .norm_eps_name = "norm_eps"},
-                  {size_entry("conv_L_cache", 3), flag_entry("conv_bias", false), layers_entry(),
-                   intermediate_size_entry(), old_tie_entry(), only_entry("block_use_swiglu", {true}, false),
-                   only_entry("use_pos_enc", {true}, false),
-                   ignored_entry({"block_dim", "block_mlp_init_scale", "block_norm_eps",
-                                  "block_out_init_scale", "block_use_xavier_init", "conv_dim", "conv_dim_out",
-                                  "conv_use_xavier_init", "num_heads"})}),
-              .fused = renamed_weights()}};
+          .hugging_face =
+              HuggingFaceForm{.model_type = "lfm2",
+                              .class_name = "Lfm2ForCausalLM",
+                              .config = decoder_config(
+                                  {.vocab_size = 65536,
+                                   .hidden_size = 2560,
+                                   .intermediate_size = 12288,
+                                   .num_key_value_heads = 8,
+                                   .max_position_embeddings = 128000,
+                                   .rope_theta = 1e6,
+                                   .tie_word_embeddings = true,
+                                   .norm_eps = 1e-5,
+                                   .norm_eps_name = "norm_eps"},
+                                  {size_entry("conv_L_cache", 3), flag_entry("conv_bias", false),
+                                   layers_entry(), intermediate_size_entry(), old_tie_entry(),
+                                   only_entry("block_use_swiglu", {true}, false),
+                                   only_entry("use_pos_enc", {true}, false),
+                                   ignored_entry({"block_dim", "block_mlp_init_scale", "block_norm_eps",
+                                                  "block_out_init_scale", "block_use_xavier_init", "conv_dim",
+                                                  "conv_dim_out", "conv_use_xavier_init", "num_heads"})}),
+                              .fused = renamed_weights()},
+          .gguf = gguf_form()};
 }
 
 }  // namespace genesis::models

@@ -60,6 +60,25 @@ ConfigEntries entries() {
       mamba);
 }
 
+GgufForm gguf_form() {
+  GgufForm form{
+      .architecture = "mamba2",
+      .metadata =
+          joined(gguf_mamba_entries(), {size_entry("embedding_length", {}, "hidden_size"),
+                                        size_entry("block_count", {}, "num_hidden_layers"),
+                                        number_entry("attention.layer_norm_rms_epsilon", {}, "rms_norm_eps"),
+                                        ignored_entry({"context_length", "attention.head_count",
+                                                       "feed_forward_length", "ssm.dt_b_c_rms"})}),
+      .blocks = "backbone.layers.",
+      .outside = {{"token_embd", "backbone.embeddings"},
+                  {"output_norm", "backbone.norm_f"},
+                  {"output", "lm_head"}},
+      .inside = gguf_mamba("mixer"),
+      .flags = {{"mamba_conv_bias", "blk.0.ssm_conv1d.bias"}, {"mamba_proj_bias", "blk.0.ssm_in.bias"}}};
+  form.inside.emplace("attn_norm", "norm");
+  return form;
+}
+
 }  // namespace
 
 Family mamba2_family() {
@@ -73,7 +92,8 @@ Family mamba2_family() {
                                           .class_name = "Mamba2ForCausalLM",
                                           .config = entries(),
                                           .prefix = "backbone.",
-                                          .embedding = "backbone.embeddings.weight"}};
+                                          .embedding = "backbone.embeddings.weight"},
+          .gguf = gguf_form()};
 }
 
 }  // namespace genesis::models

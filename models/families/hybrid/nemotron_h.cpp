@@ -125,13 +125,80 @@ ConfigEntries own_entries() {
       {size_entry("moe_intermediate_size", 7688), size_entry("moe_shared_expert_intermediate_size", 7688),
        latent_entry(), size_entry("n_group", 1), size_entry("topk_group", 1),
        flag_entry("norm_topk_prob", true), number_entry("routed_scaling_factor", 1.0), layers_entry(),
-       no_windows_entry(), only_entry("attention_bias", {false}, true), only_entry("mlp_bias", {false}, true),
-       only_entry("mamba_proj_bias", {false}, true), only_entry("mamba_hidden_act", {"silu"}, true),
-       only_entry("n_shared_experts", {1}, true),
+       only_entry("sliding_window", {nullptr}, false), only_entry("attention_bias", {false}, true),
+       only_entry("mlp_bias", {false}, true), only_entry("mamba_proj_bias", {false}, true),
+       only_entry("mamba_hidden_act", {"silu"}, true), only_entry("n_shared_experts", {1}, true),
        ignored_entry({"expand", "hidden_dropout", "mamba_ssm_cache_dtype", "moe_shared_expert_overlap",
                       "mtp_layers_block_type", "mtp_hybrid_override_pattern", "num_nextn_predict_layers",
                       "rescale_prenorm_residual", "residual_in_fp32", "time_step_floor", "time_step_max",
                       "time_step_min"})});
+}
+
+// A layer with heads of keys has attention, one with a feed-forward size an MLP or experts, and the others have Mamba2.
+void read_gguf_layers(SettingsReader& r) {
+  const json &heads = r.get("attention.head_count_kv"), &sizes = r.get("feed_forward_length");
+  const bool has_experts = r.integer("expert_count", 0) > 0;
+  json kinds = json::array();
+  for (int64_t i = 0; i < std::min(r.size("num_hidden_layers"), kMaxLayers); ++i)
+    kinds.push_back(gguf_number_of_layer(heads, i) > 0    ? kAttentionLayer
+                    : gguf_number_of_layer(sizes, i) <= 0 ? kMambaLayer
+                    : has_experts                         ? kExpertsLayer
+                                                          : kMlpLayer);
+  read_layer_kinds(r, "feed_forward_length", kinds, nemotron_cycle());
+}
+
+void read_gguf_experts(SettingsReader& r) {
+  if (r.integer("expert_count", 0) <= 0) return;
+  for (const ConfigEntry& entry : joined(gguf_experts_entries(true), gguf_sigmoid_entries())) entry.read(r);
+  r.must_be_one_of("expert_shared_count", {nullptr, 1});
+  r.copy_size("expert_shared_feed_forward_length", "moe_shared_expert_intermediate_size");
+  if (r.has("moe_latent_size")) r.copy_size("moe_latent_size", "moe_latent_size");
+}
+
+// There is no rotation.
+void read_gguf_heads(SettingsReader& r) {
+  r.copy_size("attention.key_length", "head_dim");
+  r.ignore({"rope.dimension_count", "rope.scaling.finetuned", "attention.value_length"});
+}
+
+void read_gguf_eps(SettingsReader& r) {
+  const char* rms = "attention.layer_norm_rms_epsilon";
+  r.copy_number(r.has(rms) ? rms : kLayerNormEps, "rms_norm_eps");
+  r.ignore({kLayerNormEps});
+}
+
+GgufForm gguf_form() {
+  std::map<std::string, std::string> layers =
+      gguf_experts({.shared = "shared_experts", .module = "mixer", .gate = nullptr});
+  layers.erase("ffn_gate_shexp");
+  layers.merge(gguf_mamba("mixer"));
+  layers.insert({{"attn_norm", "norm"},
+                 {"ffn_norm", ""},
+                 {"ffn_gate", ""},
+                 {"attn_q", "mixer.q_proj"},
+                 {"attn_k", "mixer.k_proj"},
+                 {"attn_v", "mixer.v_proj"},
+                 {"attn_output", "mixer.o_proj"},
+                 {"ffn_up", "mixer.up_proj"},
+                 {"ffn_down", "mixer.down_proj"},
+                 {"ffn_latent_down", "mixer.fc1_latent_proj"},
+                 {"ffn_latent_up", "mixer.fc2_latent_proj"},
+                 {"exp_probs_b.bias", "mixer.gate.e_score_correction_bias"}});
+  GgufForm form = decoder_gguf(
+      {.architecture = "nemotron_h",
+       .pre_tokenizer = "pixtral",
+       .layers = layers,
+       .more = joined(gguf_mamba_entries(), {{.settings = {"layer_types"}, .read = read_gguf_layers},
+                                             {.settings = {"num_experts"}, .read = read_gguf_experts}}),
+       .flags = {{"mamba_conv_bias", "blk.0.ssm_conv1d.bias"}, {"mamba_proj_bias", "blk.0.ssm_in.bias"}},
+       .other_architecture = "nemotron_h_moe",
+       .instead = {gguf_layers_entry(),
+                   {.settings = {"head_dim"}, .read = read_gguf_heads},
+                   {.settings = {"rms_norm_eps"}, .read = read_gguf_eps}},
+       .blocks = "backbone.layers."});
+  form.outside = {
+      {"token_embd", "backbone.embeddings"}, {"output_norm", "backbone.norm_f"}, {"output", "lm_head"}};
+  return form;
 }
 
 }  // namespace
@@ -158,7 +225,8 @@ Family nemotron_h_family() {
                                                                    own_entries()),
                                           .prefix = "backbone.",
                                           .embedding = "backbone.embeddings.weight",
-                                          .stacked = stacked_experts({.module = "mixer", .gate = nullptr})}};
+                                          .stacked = stacked_experts({.module = "mixer", .gate = nullptr})},
+          .gguf = gguf_form()};
 }
 
 }  // namespace genesis::models

@@ -13,15 +13,8 @@ struct Qwen35Config : DecoderConfig, DeltaConfig {
 };
 
 std::unique_ptr<Model> make_qwen3_5(const std::string& family, const Qwen35Config& c, uint64_t seed) {
-  DeltaDesign delta = c.delta(family);
-  delta.is_split = true;
-  const auto design_of = [&](int64_t layer) {
-    return delta_or_attention(delta, has_attention(family, c, layer));
-  };
-  const DecoderConfig network = without_layer_types(c);
-  return make_decoder(family, network, design_of, seed,
-                      {.norm = NormKind::kRmsFromOne,
-                       .rotary_size = rotary_size_of(family, network, c.partial_rotary_factor)});
+  const auto experts_of = [](int64_t) { return ExpertsDesign{}; };
+  return make_delta_decoder(family, c, c, true, experts_of, seed);
 }
 
 }  // namespace
@@ -44,7 +37,8 @@ Family qwen3_5_family() {
                                                                     .head_dim = 256,
                                                                     .max_position_embeddings = 32768,
                                                                     .partial_rotary_factor = 0.25},
-                                                                   delta_entries())}};
+                                                                   delta_entries())},
+          .gguf = decoder_gguf(delta_gguf("qwen35", true))};
 }
 
 }  // namespace genesis::models

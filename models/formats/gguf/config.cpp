@@ -66,6 +66,19 @@ void read_vocabulary(SettingsReader& r, const Gguf& gguf) {
                               *tokens, rows));
 }
 
+// In Gemma 4 the first pairs rotate as usual and the others, whose divisor is 1e30, do not. Returns false for other divisors.
+bool read_proportion(SettingsReader& r, const std::vector<double>& divisors) {
+  const auto turns = [](double divisor) { return divisor == 1; };
+  const int64_t turning = std::ranges::count_if(divisors, turns);
+  const bool is_known = std::ranges::all_of(divisors.begin(), divisors.begin() + turning, turns) &&
+                        std::ranges::all_of(divisors.begin() + turning, divisors.end(),
+                                            [](double divisor) { return divisor > 1e29; });
+  if (!is_known || turning == 0) return false;
+  r.set("rope_scaling", "proportional");
+  r.set("rope_proportion", static_cast<double>(turning) / static_cast<double>(divisors.size()));
+  return true;
+}
+
 // Files of Llama 3 store the divisor of each frequency instead of the parameters of the scaling. Finds the factor that gives
 // these divisors with the parameters that all models of this kind share; refuses other divisors.
 void read_divisors(SettingsReader& r, const Gguf& gguf) {
@@ -73,6 +86,7 @@ void read_divisors(SettingsReader& r, const Gguf& gguf) {
   if (!tensor) return;
   const auto values =
       gguf_tensor(*tensor->type, tensor->shape, gguf.owner, tensor->bytes, DType::f32).to_doubles();
+  if (read_proportion(r, values)) return;
   const double theta = r.settings().value("rope_theta", 0.0);
   const int64_t size = r.size("head_dim");
   nn::RopeScaling scaling{.kind = nn::RopeScalingKind::kLlama3, .original_positions = 8192};
@@ -139,6 +153,10 @@ void read_family(SettingsReader& r, const Family& family, const Gguf& gguf) {
   for (const TensorFlag& flag : family.gguf->flags)
     r.set(flag.setting, (find_tensor(gguf, flag.tensor) != nullptr) == flag.where_there);
   if (!family.gguf->head_is_embedding) r.set("tie_word_embeddings", !find_tensor(gguf, "output.weight"));
+  if (!family.gguf->adapt) return;
+  json settings = r.settings();
+  family.gguf->adapt(settings, [&](const std::string& name) { return find_tensor(gguf, name) != nullptr; });
+  for (const auto& [setting, value] : settings.items()) r.set(setting, value);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "models/formats/hugging_face/family_settings.h"
 #include "models/formats/hugging_face/fused.h"
 #include "models/formats/hugging_face/import.h"
+#include "models/reordered_rows.h"
 #include "passes/core/name_patterns.h"
 #include "schema/file/attached_files.h"
 #include "schema/file/io/file_ending.h"
@@ -105,9 +106,14 @@ bool is_of_rotation(const std::string& name) {
 int32_t state_of(const std::string& name, const Model& model, const GgufForm& form) {
   if (name.empty()) return -1;
   if (const int32_t state = model.find_state(name); state >= 0) return state;
+  const auto with_end = [&](const std::string& end, const std::string& other) {
+    return model.find_state(name.substr(0, name.size() - end.size()) + other);
+  };
   for (const FusedWeights& fused : form.fused)
-    if (name.ends_with(fused.whole))
-      return model.find_state(name.substr(0, name.size() - fused.whole.size()) + fused.parts.front());
+    if (name.ends_with(fused.whole)) return with_end(fused.whole, fused.parts.front());
+  for (const ArrangedWeight& arranged : form.arranged)
+    for (const std::string& part : arranged.parts)
+      if (name.ends_with(part)) return with_end(part, arranged.whole);
   return -1;
 }
 
@@ -153,12 +159,22 @@ Tensor logarithms(const std::string& name, const Tensor& rates, DType dtype) {
   return Tensor::of(rates.shape().sizes(), values).to(dtype);
 }
 
-// Returns true for a weight of Mamba2 or the gated delta rule whose shape in a file has an axis more or less.
+// Returns true for a weight of Mamba2, the gated delta rule or a short convolution whose shape in a file has an axis more or less.
 bool has_other_shape(const std::string& name) {
   return std::ranges::any_of(
-      std::initializer_list<std::string_view>{".A_log", ".D", ".conv1d.weight", ".mamba.norm.weight",
-                                              ".mixer.norm.weight"},
+      std::initializer_list<std::string_view>{".A_log", ".D", ".conv1d.weight", ".conv.conv.weight",
+                                              ".mamba.norm.weight", ".mixer.norm.weight"},
       [&](std::string_view end) { return name.ends_with(end); });
+}
+
+// Returns whether the shapes differ by axes of size 1 alone: programs that quantize files leave out such axes in front.
+bool are_alike(const Shape& a, const Shape& b) {
+  const auto sizes = [](const Shape& shape) {
+    std::vector<int64_t> all = shape.sizes();
+    std::erase(all, 1);
+    return all;
+  };
+  return sizes(a) == sizes(b);
 }
 
 Tensor with_shape(const Tensor& tensor, const Shape& shape) {
@@ -181,12 +197,48 @@ struct GgufWeights {
   QuantizedReport report;
 };
 
-// Says how tensors are read. `head_size` is 0 for a family without such a setting, whose rows need no reordering.
+// Says how tensors are read.
 struct HowToRead {
   const Family& family;
-  int64_t head_size;
+  nlohmann::json settings;  // the file has these
   hugging_face::Quantized quantized;
 };
+
+// Returns a weight's rows, or those of a part of its encoding, in the order of the zoo. `name` is that of the zoo.
+Tensor in_order_of_zoo(const std::string& name, const Tensor& tensor, const HowToRead& how) {
+  const GgufForm& form = *how.family.gguf;
+  if (has_rows_in_pairs(name, form) && tensor.type().shape.rank() == 2)
+    return without_pairs(tensor, how.settings.value("head_dim", int64_t{0}));
+  for (const OrderedRows& ordered : form.ordered)
+    if (name.ends_with(ordered.name)) return rows_in_order({tensor}, ordered.order(how.settings));
+  return tensor;
+}
+
+bool is_arranged(const std::string& name, const GgufForm& form) {
+  return std::ranges::any_of(form.arranged, [&](const ArrangedWeight& arranged) {
+    return std::ranges::any_of(arranged.parts, [&](const std::string& part) { return name.ends_with(part); });
+  });
+}
+
+// Makes the weights that a file holds as other tensors. Where one of these is absent, the error of loading names what is missing.
+void arrange(const HowToRead& how, NamedTensors& tensors) {
+  for (const ArrangedWeight& arranged : how.family.gguf->arranged) {
+    std::vector<std::string> layers;
+    for (const auto& [name, tensor] : tensors)
+      if (name.ends_with(arranged.parts[0]))
+        layers.push_back(name.substr(0, name.size() - arranged.parts[0].size()));
+    for (const std::string& layer : layers) {
+      std::vector<Tensor> parts;
+      for (const std::string& part : arranged.parts)
+        if (const auto at = tensors.find(layer + part); at != tensors.end()) parts.push_back(at->second);
+      if (parts.size() != arranged.parts.size()) continue;
+      for (const std::string& part : arranged.parts) tensors.erase(layer + part);
+      tensors.emplace(layer + arranged.whole,
+                      with_context([&] { return arranged.make(how.settings, parts); },
+                                   [&] { return "in '" + layer + arranged.whole + "'"; }));
+    }
+  }
+}
 
 // Adds one tensor. `known` is its name in the zoo, or empty. The rows of those that are not kept are reordered later, when fused
 // matrices are split.
@@ -195,19 +247,19 @@ void add_weight(GgufWeights& weights, const Gguf& file, const std::string& name,
   const GgufForm& form = *how.family.gguf;
   const GgufTensor& tensor = file.tensors.at(name);
   const DType dtype = state ? state->type.dtype : DType::f32;
-  const bool may_be_kept =
-      state && state->type.shape == tensor.shape && state->name == known && !is_from_one(known, form);
+  const bool may_be_kept = state && state->type.shape == tensor.shape && state->name == known &&
+                           !is_from_one(known, form) && !is_arranged(known, form);
   if (may_be_kept && how.quantized == hugging_face::Quantized::kKept)
     if (EncodedValues kept = gguf::kept(tensor, dtype)) {
-      if (has_rows_in_pairs(known, form))
-        for (Tensor& part : kept.parts) part = without_pairs(part, how.head_size);
+      for (Tensor& part : kept.parts) part = in_order_of_zoo(known, part, how);
       weights.tensors.emplace(known, hugging_face::stand_in(state->type));
       weights.kept.emplace(known, std::move(kept));
       return;
     }
   if (!tensor.type->plain) ++weights.report.widened[tensor.type->name];
   Tensor weight = weight_of(file, tensor, known, dtype, form);
-  if (state && has_other_shape(known) && state->type.shape.numel() == tensor.shape.numel())
+  if (state && state->type.shape.numel() == tensor.shape.numel() &&
+      (has_other_shape(known) || (state->name == known && are_alike(state->type.shape, tensor.shape))))
     weight = with_shape(weight, state->type.shape);
   weights.tensors.emplace(known.empty() ? name : known, std::move(weight));
 }
@@ -226,9 +278,9 @@ GgufWeights weights_of(const Gguf& file, const Model& model, const HowToRead& ho
         [&name = name] { return "in tensor '" + name + "'"; });
   }
   hugging_face::split_fused(model, form.fused, weights.tensors);
+  arrange(how, weights.tensors);
   for (auto& [name, weight] : weights.tensors)
-    if (has_rows_in_pairs(name, form) && weight.type().shape.rank() == 2 && !weights.kept.contains(name))
-      weight = without_pairs(weight, how.head_size);
+    if (!weights.kept.contains(name)) weight = in_order_of_zoo(name, weight, how);
   return weights;
 }
 
@@ -290,14 +342,14 @@ std::unique_ptr<Model> make(Gguf& file, const Settings& changes, bool has_other_
                             const std::vector<std::string>& ignored, hugging_face::Quantized quantized) {
   FamilySettings made = read_config(file);
   const Family& family = *made.family;
-  const int64_t head_size = made.settings.value("head_dim", int64_t{0});
+  const nlohmann::json of_file = made.settings;
   const nlohmann::json longest = made.settings.value("max_position_embeddings", nlohmann::json());
   hugging_face::take_changes(made, changes);
   std::unique_ptr<Model> model = with_context([&] { return hugging_face::make_uninitialized(made); },
                                               [] { return "in the model that the metadata say"; });
   leave_out_ignored(file, *model, family, ignored);
   check_types(file);
-  GgufWeights weights = weights_of(file, *model, {family, head_size, quantized});
+  GgufWeights weights = weights_of(file, *model, {family, of_file, quantized});
   load_whole_state_dict(*model, weights.tensors, remedy_for(file, *model, family));
   for (auto& [name, values] : weights.kept)
     hugging_face::set_kept(*model, model->find_state(name), std::move(values), weights.report);
