@@ -64,7 +64,7 @@ TEST(GroupUpdates, MakesOneNodeOfSmallUpdatesBySgd) {
 
 TEST(GroupUpdates, SumsTheSquaresOfSmallTensorsTogether) {
   const std::string squares = grouped(
-      "%a = sum_squares(p)\n %b = sum_squares(q)\n %l = expand(lr) {shape=[1000, 1000]}\n %c = "
+      "%a = sum_squares(p)\n %b = sum_squares(q)\n %l = expand(lr) {shape=[1000,1000]}\n %c = "
       "sum_squares(%l)\n"
       "%u = reshape(%a) {shape=[1]}\n %v = reshape(%b) {shape=[1]}\n %w = reshape(%c) {shape=[1]}\n"
       "%all = concat(%u, %v, %w) {axis=0}\n %s = sum(%all) {axes=(0)}\n return s = %s");
