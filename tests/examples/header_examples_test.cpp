@@ -39,6 +39,7 @@ const std::map<std::string, std::string> kSurroundings = {
     {"passes/training/train_step.h", "Model& model"},
     {"executor/inspector.h", "Session& session, const NamedTensors& inputs"},
     {"executor/state_dict.h", "Session& session"},
+    {"builder/vision/regions.h", "Value features, Value boxes, Value images"},
     {"executor/generation/engine.h", "Session& session"},
     {"executor/session.h", "const Tensor& tokens, const Tensor& targets"},
     {"executor/training/learning_rate.h", "Session& session"},
