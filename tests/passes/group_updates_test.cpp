@@ -66,8 +66,8 @@ TEST(GroupUpdates, SumsTheSquaresOfSmallTensorsTogether) {
   const std::string squares = grouped(
       "%a = sum_squares(p)\n %b = sum_squares(q)\n %l = expand(lr) {shape=[1000,1000]}\n %c = "
       "sum_squares(%l)\n"
-      "%u = reshape(%a) {shape=[1]}\n %v = reshape(%b) {shape=[1]}\n %w = reshape(%c) {shape=[1]}\n"
-      "%all = concat(%u, %v, %w) {axis=0}\n %s = sum(%all) {axes=(0)}\n return s = %s");
+      "%ra = reshape(%a) {shape=[1]}\n %rb = reshape(%b) {shape=[1]}\n %rc = reshape(%c) {shape=[1]}\n"
+      "%all = concat(%ra, %rb, %rc) {axis=0}\n %s = sum(%all) {axes=(0)}\n return s = %s");
   EXPECT_NE(squares.find("sum_squares(p, q)"), std::string::npos) << squares;
   EXPECT_NE(squares.find("sum_squares(%l)"), std::string::npos) << squares;
   EXPECT_NE(squares.find("f32[2]"), std::string::npos) << squares;
