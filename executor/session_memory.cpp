@@ -119,6 +119,11 @@ void SessionMemory::keep_as(const Model& tables, const StateStorage& storage,
   ++generation_;
 }
 
+void SessionMemory::place_caches(const std::map<int32_t, DeviceMemory>& memory) {
+  for (const auto& [state, at] : memory) states_.place(state, at);
+  ++generation_;
+}
+
 void SessionMemory::resize_caches(const Model& tables) { states_.resize(tables); }
 
 }  // namespace genesis

@@ -40,6 +40,8 @@ class SessionMemory {
   // See StateMemory::keep_as() and StateMemory::resize().
   void keep_as(const Model& tables, const StateStorage& storage, std::vector<DeviceMemory>* outlived);
   void resize_caches(const Model& tables);
+  // Gives caches memory of the caller (StateAllocations::place).
+  void place_caches(const std::map<int32_t, DeviceMemory>& memory);
 
  private:
   void prepare(const Compiled& compiled);

@@ -3,12 +3,14 @@
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/peaks.h"
 #include "backends/cuda/runtime/allocated.h"
+#include "backends/cuda/runtime/gpu_pages.h"
 #include "backends/cuda/runtime/runtime.h"
 #include "executor/cuda/cuda_copies.h"
 #include "executor/cuda/cuda_downloads.h"
 #include "executor/cuda/cuda_runner.h"
 #include "executor/runtime/device.h"
 #include "executor/runtime/missing_features.h"
+#include "executor/runtime/page_mapper.h"
 #include "schema/core/error.h"
 
 namespace genesis {
@@ -16,6 +18,45 @@ namespace {
 
 // Left free for the needs of libraries and for fragmentation.
 constexpr int64_t kReservedBytes = 256 << 20;
+
+// Maps pages between the runs of one stream.
+class CudaPageMapper final : public PageMapper {
+ public:
+  CudaPageMapper(int index, cudaStream_t stream) : index_(index), stream_(stream), pages_(index) {}
+
+  int64_t page_bytes() const override { return pages_.page_bytes(); }
+  Page make_page() override { return pages().make(); }
+  void free_page(Page page) override { pages().free(page); }
+  std::byte* reserve(int64_t bytes) override { return pages().reserve(bytes); }
+  void release(std::byte* at, int64_t bytes) override { pages().release(at, bytes); }
+  void map(std::byte* at, std::span<const Page> taken) override { pages().map(at, taken); }
+  void unmap(std::byte* at, int64_t count) override {
+    cuda::try_wait_for(stream_);
+    pages().unmap(at, count);
+  }
+  void clear(std::byte* at, int64_t bytes) override {
+    make_current();
+    cuda::check(cudaMemsetAsync(at, 0, static_cast<size_t>(bytes), stream_), "clearing pages of a cache");
+  }
+  void copy(std::byte* to, const std::byte* from, int64_t bytes) override {
+    make_current();
+    cuda::check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, stream_),
+                "copying a row of a cache");
+  }
+  void wait() override { cuda::wait_for(stream_, "waiting for runs that read a cache"); }
+
+ private:
+  void make_current() const { cuda::check(cudaSetDevice(index_), "choosing a device"); }
+  // A thread may call that has not used the device yet.
+  cuda::GpuPages& pages() {
+    cudaSetDevice(index_);
+    return pages_;
+  }
+
+  const int index_;
+  const cudaStream_t stream_;
+  cuda::GpuPages pages_;
+};
 
 class CudaDevice final : public Device {
  public:
@@ -85,6 +126,9 @@ class CudaDevice final : public Device {
 
 std::string why_no_cuda_device() { return ""; }
 std::shared_ptr<Device> open_cuda_device(int index) { return std::make_shared<CudaDevice>(index); }
+std::shared_ptr<PageMapper> open_cuda_page_mapper(int index, void* stream) {
+  return std::make_shared<CudaPageMapper>(index, static_cast<cudaStream_t>(stream));
+}
 Target cuda_target(int index) {
   Target target = cuda::cuda_target(index);
   target.evaluate = target_of("cpu").evaluate;  // constants are folded on the host

@@ -11,7 +11,7 @@ namespace genesis::generation {
 CacheBudget::CacheBudget(Session& session, size_t rows, int64_t capacity, int64_t bytes)
     : session_(session), bytes_(bytes), positions_(rows, 0) {
   if (bytes == 0) return;
-  pages_.emplace(session);
+  pages_.emplace(session, CachePages::Use::kPages, bytes);
   const int64_t least = bytes_of(capacity) + (std::ssize(positions_) - 1) * bytes_of(0);
   if (bytes < least)
     fail(
@@ -62,7 +62,7 @@ void CacheBudget::make_room(CacheRows& rows, size_t row, size_t kept, int64_t po
 
 void CacheBudget::set(size_t row, int64_t positions) {
   if (!is_limited()) return;
-  if (positions < positions_[row]) pages_->keep(static_cast<int64_t>(row), positions);
+  if (positions != positions_[row]) pages_->keep(static_cast<int64_t>(row), positions);
   positions_[row] = positions;
 }
 

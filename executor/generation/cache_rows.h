@@ -18,6 +18,7 @@ struct Row {
   std::shared_ptr<Text> text = std::make_shared<Text>();
   std::unique_ptr<Task> task;       // null: no request has the row
   ConversationId conversation = 0;  // the conversation whose text the row holds
+  bool is_unsaved = false;          // a request has ended here, and its text is not in the PrefixStore yet
   uint64_t last_used = 0;           // order in which conversations were left by their requests
 
   bool is_reading() const { return task && task->is_reading(); }

@@ -125,7 +125,7 @@ class Engine::Impl {
   bool fail_rows_of_nan(const std::exception_ptr& error);
   size_t index_of(const Row& row) const { return static_cast<size_t>(&row - rows_.all().data()); }
   void release(Row& row) {
-    if (row.conversation == 0) store_.save(*row.text, index_of(row));
+    row.is_unsaved = row.conversation == 0;
     rows_.release(row);
     budget_.release(row, index_of(row));
   }
@@ -170,6 +170,7 @@ bool Engine::Impl::step() {
     attempt([&] { decoding_.drain(); });
     deliver();
     take_mail();
+    store_.save_ended(rows_.all());
     admit();
     adapters_.update();
     read_prompts();

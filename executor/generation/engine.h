@@ -55,7 +55,7 @@ struct EngineOptions {
   // does (executor/generation/prefixes.h). Its text is the same; on a GPU up to rounding.
   bool reuse_prefixes = false;
   // Memory of the host for what the cache held of earlier prompts (executor/generation/prefix_store.h), in bytes. Needs
-  // reuse_prefixes and a session on the CPU. 0: texts are kept in their rows alone, until others get those.
+  // reuse_prefixes, and a cache that can go on from any token. 0: texts are kept in their rows alone, until others get those.
   int64_t prefix_bytes = 0;
   // On a GPU: texts know nothing of their neighbors there either, for the same number of rows and the same prefill_chunk. Prompts are
   // read as on the CPU, one by one in chunks that depend on their length alone; steps compute all rows anyway.

@@ -1,6 +1,7 @@
 #include "executor/generation/prefix_store.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "schema/core/error.h"
 #include "schema/messages/log.h"
@@ -25,7 +26,7 @@ uint64_t key_of(const Unit& unit) {
 PrefixStore::PrefixStore(Session& session, int64_t bytes, int64_t unit)
     : session_(session), bytes_(bytes), unit_(unit) {
   if (bytes > 0 && cache_page_bytes(session.device()) == 0)
-    fail("prompts are kept in the host's memory only for a session on the CPU, got one on '{}'",
+    fail("a cache of a session on '{}' cannot be copied to the host: prompts are not kept there",
          session.device());
 }
 
@@ -68,6 +69,11 @@ void PrefixStore::keep(uint64_t key, Unit made) {
     throw;
   }
   used_ += unit_bytes_;
+}
+
+void PrefixStore::save_ended(std::vector<Row>& rows) noexcept {
+  for (size_t r = 0; r < rows.size(); ++r)
+    if (!rows[r].task && std::exchange(rows[r].is_unsaved, false)) save(*rows[r].text, r);
 }
 
 void PrefixStore::save(const Text& text, size_t row) noexcept {

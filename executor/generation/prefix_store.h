@@ -26,6 +26,9 @@ class PrefixStore {
   // must not grow. Throws Error if bytes are given and the device's cache cannot be copied by the host.
   PrefixStore(Session& session, int64_t bytes, int64_t unit);
 
+  // Does what save() does for rows whose requests have ended. Their texts stay in them until other requests get these; no step may
+  // be under way.
+  void save_ended(std::vector<Row>& rows) noexcept;
   // Keeps the shareable tokens of a row's text, or those that there is memory for. Units that were used least recently make room.
   void save(const Text& text, size_t row) noexcept;
   // Gives a row's text, whose group and adapter are set, what is kept of the prompt behind the tokens that the cache holds, up to

@@ -12,7 +12,17 @@ namespace genesis {
 
 std::vector<DeviceMemory> StateAllocations::restart(const Model& tables) {
   tables_ = &tables;
-  return std::exchange(owned_, std::vector<DeviceMemory>(tables.states().size()));
+  std::vector<DeviceMemory> before = std::exchange(owned_, std::vector<DeviceMemory>(tables.states().size()));
+  for (const int32_t state : placed_) owned_[static_cast<size_t>(state)] = before[static_cast<size_t>(state)];
+  return before;
+}
+
+void StateAllocations::place(int32_t state, DeviceMemory memory) {
+  if (memory)
+    placed_.insert(state);
+  else
+    placed_.erase(state);
+  owned_[static_cast<size_t>(state)] = std::move(memory);
 }
 
 // There is one allocation for the caches of texts, which resize() can free, and one for all others.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "executor/runtime/device.h"
@@ -20,7 +21,7 @@ class StateAllocations {
   StateAllocations(const Model& tables, Device& device)
       : tables_(&tables), device_(device), owned_(tables.states().size()) {}
 
-  // Takes other tables, of which no state has memory, and returns the memory of the states so far.
+  // Takes other tables, of which only placed states have memory, and returns the memory of the states so far.
   std::vector<DeviceMemory> restart(const Model& tables);
 
   std::byte* at(int32_t state) const { return memory(state).get(); }  // null: the state has no memory
@@ -30,6 +31,9 @@ class StateAllocations {
   // Allocates memory for those of `states` that have none, and returns these, sorted. Throws Error if the device has too little;
   // then nothing has changed.
   std::vector<int32_t> allocate(const std::vector<int32_t>& states);
+  // Gives a state memory of the caller, or takes it (null). restart() leaves it where it is; resize() cannot give it another size.
+  void place(int32_t state, DeviceMemory memory);
+  bool is_placed(int32_t state) const { return placed_.contains(state); }
   // Writes or reads the bytes of a state that has memory. Without values fill() writes zeros.
   void fill(int32_t state, const Tensor& values);
   Tensor read(int32_t state) const;
@@ -47,6 +51,7 @@ class StateAllocations {
   const Model* tables_;
   Device& device_;
   std::vector<DeviceMemory> owned_;  // by state
+  std::set<int32_t> placed_;
 };
 
 }  // namespace genesis

@@ -28,7 +28,7 @@ void StateMemory::keep_as(const Model& tables, const StateStorage& storage,
                           std::vector<DeviceMemory>* outlived) {
   std::map<int32_t, Tensor> kept;
   for (int32_t i = 0; i < static_cast<int32_t>(model_->states().size()); ++i)
-    if (bytes_.has(i)) kept.emplace(i, copy(i));
+    if (bytes_.has(i) && !bytes_.is_placed(i)) kept.emplace(i, copy(i));
   std::vector<DeviceMemory> before = bytes_.restart(tables);
   if (outlived) *outlived = std::move(before);
   before.clear();

@@ -48,6 +48,8 @@ class StateMemory {
   // states of the current one. Every address changes. The old memory goes to `outlived`, if something still reads it, or is
   // freed.
   void keep_as(const Model& tables, const StateStorage& storage, std::vector<DeviceMemory>* outlived);
+  // Gives caches memory of the caller (StateAllocations::place).
+  void place(int32_t state, DeviceMemory memory) { bytes_.place(state, std::move(memory)); }
   // Gives caches another size (StateAllocations::resize).
   void resize(const Model& tables);
 

@@ -4,6 +4,7 @@
 
 #include "executor/cache_pages.h"
 #include "executor/generation/entry_points.h"
+#include "executor/generation/rewinding.h"
 #include "executor/runtime/device.h"
 #include "executor/runtime/host_memory.h"
 #include "executor/session_cache.h"
@@ -51,10 +52,16 @@ std::shared_ptr<const Model> with_rows(const std::shared_ptr<const Model>& model
                                        const LanguageOptions& options) {
   const CacheNeeds needs = cache_needs(*model, options);
   std::shared_ptr<const Model> sized = models::with_cache(*model, needs.rows, needs.positions);
+  if (options.prefix_bytes > 0 && (!generation::can_rewind(*model) || generation::takes_text_length(*model)))
+    fail(
+        "--prefix-cache: texts of this model are read from their beginning, because its layers keep a state "
+        "of the last token alone "
+        "or its rotations depend on a text's length; leave it out");
+  const int64_t on_host = are_mapped_pages(needs.page_bytes) ? 0 : options.cache_bytes;
   if (options.prefix_bytes > 0)
-    check_host_has(options.cache_bytes + options.prefix_bytes, "the KV cache and --prefix-cache");
-  else if (options.cache_bytes > 0)
-    check_host_has(options.cache_bytes, "the KV cache");
+    check_host_has(on_host + options.prefix_bytes, "the KV cache and --prefix-cache");
+  else if (on_host > 0)
+    check_host_has(on_host, "the KV cache");
   if (options.cache_bytes == 0) check_cache_fits(*sized, options.session.device);
   return options.adapters.empty() ? sized : text::with_adapters(*sized, options.adapters);
 }
@@ -71,10 +78,15 @@ CacheNeeds cache_needs(const Model& model, const LanguageOptions& options) {
   for (const State& state : model.states())
     if (!cache_layout(state)) needs.weight_bytes += state_bytes(state);
   needs.weight_bytes += text::adapter_bytes(options.adapters);
+  if (options.cache_bytes > 0) {
+    needs.page_bytes = cache_page_bytes(resolve_device(options.session.device));
+    const int64_t longest = models::longest_text(model),
+                  whole = whole_page_positions(model, needs.positions, needs.page_bytes);
+    if (longest == 0 || whole <= longest) needs.positions = whole;
+  }
   needs.row_bytes = cache_bytes(model, {1, needs.positions});
   needs.cache_bytes = needs.rows * needs.row_bytes;
   if (options.cache_bytes == 0) return needs;
-  needs.page_bytes = cache_page_bytes(resolve_device(options.session.device));
   needs.row_bytes = row_bytes(model, needs, needs.positions);
   needs.cache_bytes = options.cache_bytes;
   return needs;
@@ -84,11 +96,14 @@ int64_t row_bytes(const Model& model, const CacheNeeds& needs, int64_t tokens) {
   if (needs.page_bytes == 0) return needs.row_bytes;
   // A request reserves the positions of a draft, too.
   const int64_t positions = tokens == 0 ? 0 : std::min(needs.positions, tokens + generation::kMaxVerified);
-  return paged_row_bytes(model, positions, needs.page_bytes);
+  return paged_row_bytes(model, positions, needs.positions, needs.page_bytes);
 }
 
 int64_t step_bytes(const std::shared_ptr<const Model>& model, const LanguageOptions& options) {
   Session session = text::open_for_generation(with_rows(model, options), options.session);
+  std::optional<CachePages> pages;  // a device's memory has no room for all rows
+  if (options.cache_bytes > 0 && are_mapped_pages(cache_page_bytes(session.device())))
+    pages.emplace(session, CachePages::Use::kPages, options.cache_bytes);
   const int64_t chunk = std::min(options.text.prefill_chunk, generation::positions_of_cache(session.model()));
   const char* fill =
       session.model().find_entry(generation::kFillRow) ? generation::kFillRow : generation::kFillCache;
@@ -97,8 +112,8 @@ int64_t step_bytes(const std::shared_ptr<const Model>& model, const LanguageOpti
     arena = std::max(arena, session.plan(generation::decode_name({.penalties = penalties})).arena_bytes);
   for (const State& state : session.model().states())
     if (state.name.starts_with("sampling.")) arena += state.type.bytes();
-  // A chunk of a prompt writes its row as a whole, until the rest is given back.
-  return arena + (options.cache_bytes > 0
+  // A chunk of a prompt writes its row as a whole, until the rest is given back. Pages that are mapped take no more.
+  return arena + (options.cache_bytes > 0 && !pages
                       ? cache_bytes(session.model(), {1, generation::positions_of_cache(session.model())})
                       : 0);
 }

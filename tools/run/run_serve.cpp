@@ -46,6 +46,13 @@ void share_pages(ServeFlags& flags, const Model& model, int64_t bytes) {
   language.cache_bytes = bytes;
   const serving::CacheNeeds needs = serving::cache_needs(model, language);
   const int64_t least = needs.row_bytes + (language.rows - 1) * serving::row_bytes(model, needs, 0);
+  if (are_mapped_pages(needs.page_bytes) && serving::row_bytes(model, needs, 0) == needs.row_bytes)
+    fail(
+        "--memory {} has no room for {} texts of {} tokens, {} each: rows of a GPU share memory in pages of "
+        "{}, and no part of a "
+        "row is a whole number of them; a larger --context shares, a smaller --parallel fits",
+        flags.memory, language.rows, needs.positions, human_bytes(needs.row_bytes),
+        human_bytes(needs.page_bytes));
   if (bytes < least)
     fail(
         "--memory {} has no room for a text of {} tokens beside {} others: the weights take {}, the text and "
@@ -198,10 +205,10 @@ void add_limits(Command& command, ServeFlags& flags) {
              "texts that may wait; more are refused with the status 429", Range<int64_t>{0, 1000000});
   command.add_option("--memory", flags.memory,
                      "bytes for weights and cache, such as 60GB: as many texts at a time as they hold, at "
-                     "most 64; on the CPU, more "
-                     "--parallel texts share them, each as it needs");
+                     "most 64; more "
+                     "--parallel texts share them, each as it needs, in pages");
   command.add_option("--prefix-cache", flags.prefix_cache,
-                     "on the CPU: bytes, such as 2GB, for what was read of earlier prompts, so that a "
+                     "bytes of the host, such as 2GB, for what was read of earlier prompts, so that a "
                      "conversation that comes back after many others is not read again; default: none");
   add_number(command, "--connections", limits.connections, "connections that may be open",
              Range<int>{1, 100000});
@@ -235,7 +242,7 @@ void add_files(Command& command, ServeFlags& flags) {
 
 void add_serve(Command& app) {
   auto flags = std::make_shared<ServeFlags>();
-  flags->service.language.text.prefill_chunk = 128;
+  flags->service.language.text.prefill_chunk = 64;
   Command* command = app.add_subcommand("serve", "serve a model to clients of OpenAI's API");
   add_model_name(*command, flags->file, flags->hub_name,
                  "a .genesis file of a language model or an encoder, or a folder of checkpoints");

@@ -116,6 +116,8 @@ struct Count {
 };
 std::array<Count, 64> counts;  // by device
 
+}  // namespace
+
 void count_allocation(int device, int64_t bytes) {
   Count& count = counts.at(static_cast<size_t>(device));
   const int64_t now = count.bytes += bytes;
@@ -123,8 +125,6 @@ void count_allocation(int device, int64_t bytes) {
   while (now > peak && !count.peak.compare_exchange_weak(peak, now)) {
   }
 }
-
-}  // namespace
 
 Allocated allocated(int device) {
   const Count& count = counts.at(static_cast<size_t>(device));

@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <set>
 
 #include "executor/generation/engine.h"
 #include "executor/runtime/aligned_memory.h"
+#include "executor/runtime/mapped_rows.h"
 #include "models/generation/generator.h"
 #include "models/zoo.h"
 #include "passes/core/quantized_cache.h"
@@ -42,11 +45,62 @@ EngineOptions options_with(int64_t cache_bytes) {
   return {.prefill_chunk = 16, .step_tokens = 16, .reuse_prefixes = true, .cache_bytes = cache_bytes};
 }
 
+// Maps pages of one file as a GPU's driver maps pages of its memory: several addresses may see one page.
+class FilePages final : public PageMapper {
+ public:
+  FilePages() : file_(::memfd_create("pages", 0)) {}
+  ~FilePages() override {
+    EXPECT_TRUE(made_.empty() && mapped_ == 0) << made_.size() << " pages, " << mapped_ << " mapped";
+    ::close(file_);
+  }
+  int64_t page_bytes() const override { return 2 * memory_page_bytes(); }
+  Page make_page() override {
+    made_.insert(++last_);
+    EXPECT_EQ(::ftruncate(file_, static_cast<off_t>(last_ + 1) * page_bytes()), 0);
+    return last_;
+  }
+  void free_page(Page page) override { EXPECT_EQ(made_.erase(page), 1u); }
+  std::byte* reserve(int64_t bytes) override {
+    return static_cast<std::byte*>(
+        ::mmap(nullptr, static_cast<size_t>(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  }
+  void release(std::byte* at, int64_t bytes) override { ::munmap(at, static_cast<size_t>(bytes)); }
+  void map(std::byte* at, std::span<const Page> pages) override {
+    for (const Page page : pages) {
+      EXPECT_TRUE(made_.contains(page));
+      place(at, PROT_READ | PROT_WRITE, MAP_SHARED, file_, static_cast<off_t>(page) * page_bytes());
+      at += page_bytes();
+      ++mapped_;
+    }
+  }
+  void unmap(std::byte* at, int64_t pages) override {
+    for (int64_t i = 0; i < pages; ++i)
+      place(at + i * page_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mapped_ -= pages;
+  }
+  void clear(std::byte* at, int64_t bytes) override { std::memset(at, 0, static_cast<size_t>(bytes)); }
+  void copy(std::byte* to, const std::byte* from, int64_t bytes) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+  void wait() override {}
+  size_t made() const { return made_.size(); }
+
+ private:
+  void place(std::byte* at, int access, int kind, int file, off_t from) const {
+    EXPECT_EQ(::mmap(at, static_cast<size_t>(page_bytes()), access, kind | MAP_FIXED, file, from), at);
+  }
+
+  int file_;
+  Page last_ = 0;
+  std::set<Page> made_;
+  int64_t mapped_ = 0;
+};
+
+const int64_t kMapped = 2 * memory_page_bytes();
+
 // Returns the memory of all rows, idle but for one with the longest text and `texts` others of 64 positions.
-int64_t bytes_for(const Model& model, int64_t texts) {
-  const auto bytes = [&](int64_t positions) {
-    return paged_row_bytes(model, positions, memory_page_bytes());
-  };
+int64_t bytes_for(const Model& model, int64_t texts, int64_t pages = memory_page_bytes()) {
+  const auto bytes = [&](int64_t positions) { return paged_row_bytes(model, positions, kPositions, pages); };
   return kRows * bytes(0) + (bytes(kPositions) - bytes(0)) + texts * (bytes(64) - bytes(0));
 }
 
@@ -80,12 +134,16 @@ void expect_equal(const Result& result, const Result& expected, int64_t i) {
     EXPECT_EQ(result.logprobs[at].logprob, expected.logprobs[at].logprob) << "request " << i;
 }
 
-void check_same_bytes(const std::shared_ptr<const Model>& one_row, const std::shared_ptr<const Model>& rows) {
+void check_same_bytes(const std::shared_ptr<const Model>& one_row, const std::shared_ptr<const Model>& rows,
+                      bool is_mapped = false) {
   constexpr int64_t kRequests = 36;
   const std::vector<Result> expected = alone(one_row, kRequests);
   for (const int64_t texts : {0, 2, 5}) {
-    const int64_t bytes = bytes_for(*rows, texts);
-    Served served(rows, options_with(bytes));
+    const int64_t bytes = is_mapped ? bytes_for(*rows, texts, kMapped) : bytes_for(*rows, texts);
+    EngineOptions options = options_with(bytes);
+    if (is_mapped) map_pages_of_cpu_by(std::make_shared<FilePages>());
+    Served served(rows, options);
+    map_pages_of_cpu_by(nullptr);
     std::vector<RequestId> ids;
     int64_t most = 0;
     bool goes_on = true;
@@ -108,6 +166,44 @@ void check_same_bytes(const std::shared_ptr<const Model>& one_row, const std::sh
 
 TEST(CacheBudget, SameBytesInLittleMemory) { check_same_bytes(small(1), small(kRows)); }
 TEST(CacheBudget, SameBytesInEightBits) { check_same_bytes(in_eight_bits(1), in_eight_bits(kRows)); }
+TEST(CacheBudget, SameBytesInMappedPages) { check_same_bytes(small(1), small(kRows), true); }
+TEST(CacheBudget, SameBytesInMappedPagesOfEightBits) {
+  check_same_bytes(in_eight_bits(1), in_eight_bits(kRows), true);
+}
+
+TEST(CacheBudget, MappedPagesAreOfTheirRowsAlone) {
+  const auto pages = std::make_shared<FilePages>();
+  const int64_t page = pages->page_bytes(), row = 4 * page;
+  MappedRows rows(pages, {{DType::f32, row, page / 8}, {DType::f32, row, page / 16}}, 3, 9);
+  EXPECT_EQ(pages->made(), 10u);  // and the common one
+  rows.set(0, 32);                // 4 and 2 pages
+  const auto value = [&](size_t cache, int64_t at) -> std::byte& { return rows.at(cache)[at]; };
+  for (int64_t i = 0; i < row; ++i) value(0, i) = std::byte{1}, value(0, row + i) = std::byte{2};
+  EXPECT_EQ(value(0, row - 1), std::byte{1});
+  EXPECT_EQ(value(0, 2 * row), std::byte{2});  // rows without pages see the common one
+  EXPECT_EQ(value(1, 3 * page), std::byte{2});
+  rows.set(1, 9);  // 2 and 1
+  EXPECT_EQ(value(0, row), std::byte{0});
+  EXPECT_EQ(rows.used_pages(), 9);
+  EXPECT_THROW(rows.set(2, 8), Error);
+  rows.set(2, 0);
+  rows.set(0, 16);  // gives two and one up, and keeps them until another row needs some
+  EXPECT_EQ(value(0, 2 * page), std::byte{1});
+  rows.set(2, 8);  // 1 and 1
+  EXPECT_EQ(value(0, 2 * page), std::byte{2});
+  EXPECT_EQ(value(0, 2 * page - 1), std::byte{1});
+  EXPECT_EQ(value(0, 2 * row), std::byte{0});
+}
+
+TEST(CacheBudget, RowsOfWholePages) {
+  const auto model = small(1);  // 128 bytes of keys a token
+  const int64_t page = 65536, tokens = 512;
+  EXPECT_EQ(whole_page_positions(*model, 600, page), 2 * tokens);
+  EXPECT_EQ(whole_page_positions(*model, 600, memory_page_bytes()), 600);
+  EXPECT_EQ(paged_row_bytes(*model, tokens + 1, 4 * tokens, page), 4 * 2 * page);
+  EXPECT_EQ(paged_row_bytes(*model, 0, 4 * tokens, page), 0);
+  EXPECT_EQ(paged_row_bytes(*model, 0, 100, page), 4 * 100 * 128);  // no whole pages: all positions
+}
 
 TEST(CacheBudget, ShortRequestsDoNotKeepALongOneWaiting) {
   const auto model = small(kRows);
@@ -138,6 +234,7 @@ TEST(PrefixStore, TextsThatComeBackAreNotReadAgain) {
   for (const int64_t units : {0, 9, 1000})
     for (const bool is_paged : {false, true}) {
       EngineOptions options = options_with(is_paged ? bytes_for(*model, 0) : 0);
+      options.run_ahead = is_paged;  // steps are under way when texts end
       options.prefix_bytes = units * unit;
       Served served(model, options);
       std::vector<int64_t> cached(3);

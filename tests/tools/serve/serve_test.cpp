@@ -303,6 +303,12 @@ TEST_F(ServeTool, FlagsAreChecked) {
   expect_error(run_tool("genesis-run", {"serve", model, "--check", "--context", "256", "--memory", total,
                                         "--parallel", "4"}),
                {"no room for a text of 256 tokens beside 3 others"});
+  const std::string states = path("mamba2.genesis");
+  expect_ok(
+      run_tool("genesis-build", {"mamba2", "--set", "hidden_size=32", "--set", "num_hidden_layers=1", "--set",
+                                 "mamba_n_heads=2", "--set", "mamba_d_head=32", "-o", states}));
+  expect_error(run_tool("genesis-run", {"serve", states, "--prefix-cache", "1MB"}),
+               {"--prefix-cache", "a state of the last token"});
 }
 
 // Returns a Python that has the package openai, installing it beside the build; empty if neither works.
@@ -348,14 +354,30 @@ TEST_F(ServeTool, OpenaiLibraryDrivesEveryRoute) {
   const std::string place = python_with_openai();
   if (place.empty())
     GTEST_SKIP() << "the package openai is not installed, and pip cannot install it from PyPI";
-  const std::string encoder = path("bert.genesis"), language = talking_model(folder());
+  const std::string encoder = path("bert.genesis"), ranker = path("ranks.genesis"),
+                    language = talking_model(folder());
   expect_ok(run_tool("genesis-build",
                      {GENESIS_SOURCE_ROOT "/tests/models/hugging_face/encoders/bert", "-o", encoder}));
+  expect_ok(run_tool("genesis-build",
+                     {GENESIS_SOURCE_ROOT "/tests/models/hugging_face/encoders/bert_cross", "-o", ranker}));
   write_text(path("keys"), "sk-test\n");
-  ServeProcess texts({language, "--api-key-file", path("keys"), "--name", "tiny"}), vectors({encoder});
-  const Process process = run_process({"python3", GENESIS_SOURCE_ROOT "/tests/tools/serve/openai_client.py",
-                                       std::to_string(texts.port()), std::to_string(vectors.port())},
-                                      {.environment = {"PYTHONPATH=" + place}});
+  ServeProcess texts({language, "--api-key-file", path("keys"), "--name", "tiny"}), vectors({encoder}),
+      ranks({ranker});
+  const Process process = run_process(
+      {"python3", GENESIS_SOURCE_ROOT "/tests/tools/serve/openai_client.py", std::to_string(texts.port()),
+       std::to_string(vectors.port()), std::to_string(ranks.port())},
+      {.environment = {"PYTHONPATH=" + place}});
+  EXPECT_EQ(process.code, 0) << process.out << process.err;
+  EXPECT_EQ(process.out, "ok\n");
+}
+
+TEST_F(ServeTool, APersonTalksWithThePage) {
+  if (!fs::exists("/usr/bin/python3")) GTEST_SKIP() << "no /usr/bin/python3, which python3-selenium is for";
+  const ServeProcess server({talking_model(folder())});
+  const Process process =
+      run_process({"/usr/bin/python3", GENESIS_SOURCE_ROOT "/tests/tools/serve/chat_page.py",
+                   "http://127.0.0.1:" + std::to_string(server.port())});
+  if (process.out.starts_with("missing")) GTEST_SKIP() << process.out;
   EXPECT_EQ(process.code, 0) << process.out << process.err;
   EXPECT_EQ(process.out, "ok\n");
 }
