@@ -156,6 +156,8 @@ const std::map<std::string, std::set<std::string>> kModules = {
      {"backends/common", "backends/cuda", "backends/cuda/attention", "backends/cuda/convolution",
       "backends/cuda/device", "backends/cuda/hopper", "backends/cuda/moves", "backends/cuda/rows",
       "backends/cuda/runtime"}},
+    {"backends/cuda/kernels/nn/delta_chunks",
+     {"backends/cuda/device", "backends/cuda/kernels/nn", "backends/cuda/runtime"}},
     {"backends/cuda/kernels/nn/grouped",
      {"backends/cuda", "backends/cuda/attention", "backends/cuda/device", "backends/cuda/kernels/nn"}},
     {"backends/cuda/kernels/nn/one_start",

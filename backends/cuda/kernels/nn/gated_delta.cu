@@ -9,7 +9,7 @@
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/kernels.h"
-#include "backends/cuda/kernels/nn/delta_chunks/delta_chunks.h"
+#include "backends/cuda/kernels/nn/delta_implementations.h"
 #include "backends/cuda/kernels/nn/gated_delta_columns.h"
 #include "backends/cuda/runtime/launch.h"
 

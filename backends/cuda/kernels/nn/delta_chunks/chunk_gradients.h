@@ -138,15 +138,19 @@ struct ChunkGradient {
   }
 
   __device__ void multiply_slice() {
+#pragma unroll 1
     for (int i = 0; i < kSliceValues; i += 16) {
       const Fragment of_dy = dy.template load_a<false>(row, i);
-      multiply_add<false>(dp, of_dy, u, i, token_column);
-      if constexpr (kCorrects) {
-        const Fragment of_dr = dr.template load_a<false>(row, i);
-        multiply_add<false>(da, of_dr, u, i, token_column);
-        multiply_add<false>(dr_s, of_dr, before, i, key_column);
-      }
-      multiply_add<false>(dy_s, of_dy, before, i, key_column);
+      Fragment of_dr;
+      if (kCorrects) of_dr = dr.template load_a<false>(row, i);
+      each_operand<false, 2>(u, i, token_column, [&](int n, const Fragment& b) {
+        multiply_add(dp[n], dp[n + 1], of_dy, b);
+        if (kCorrects) multiply_add(da[n], da[n + 1], of_dr, b);
+      });
+      each_operand<false, kN>(before, i, key_column, [&](int n, const Fragment& b) {
+        multiply_add(dy_s[n], dy_s[n + 1], of_dy, b);
+        if (kCorrects) multiply_add(dr_s[n], dr_s[n + 1], of_dr, b);
+      });
       multiply_add<false>(u_ds, u.template load_a<false>(row, i), behind, i, key_column);
     }
   }
@@ -205,8 +209,13 @@ struct ChunkGradient {
     clear(of_k);
 #pragma unroll 2
     for (int i = 0; i < kKeys; i += 16) {
-      multiply_add<false>(of_q, q.template load_a<false>(row, i), k, i, token_column);
-      if (kCorrects) multiply_add<false>(of_k, k.template load_a<false>(row, i), k, i, token_column);
+      const Fragment a_q = q.template load_a<false>(row, i);
+      Fragment a_k;
+      if (kCorrects) a_k = k.template load_a<false>(row, i);
+      each_operand<false, 2>(k, i, token_column, [&](int n, const Fragment& b) {
+        multiply_add(of_q[n], of_q[n + 1], a_q, b);
+        if (kCorrects) multiply_add(of_k[n], of_k[n + 1], a_k, b);
+      });
     }
     float sums[2] = {};
 #pragma unroll
@@ -241,12 +250,19 @@ struct ChunkGradient {
   __device__ void finish_keys() {
 #pragma unroll 1
     for (int i = 0; i < kChunkTokens; i += 16) {
-      multiply_add<true>(dy_s, x.template load_a<false>(row, i), k, i, key_column);
       multiply_add<true>(u_ds, x.template load_a<true>(row, i), q, i, key_column);
+      const Fragment of_x = x.template load_a<false>(row, i);
+      Fragment of_z, of_z_transposed;
       if (kCorrects) {
-        multiply_add<true>(u_ds, z.template load_a<false>(row, i), k, i, key_column);
-        multiply_add<true>(u_ds, z.template load_a<true>(row, i), k, i, key_column);
+        of_z = z.template load_a<false>(row, i);
+        of_z_transposed = z.template load_a<true>(row, i);
       }
+      each_operand<true, kN>(k, i, key_column, [&](int n, const Fragment& b) {
+        multiply_add(dy_s[n], dy_s[n + 1], of_x, b);
+        if (!kCorrects) return;
+        multiply_add(u_ds[n], u_ds[n + 1], of_z, b);
+        multiply_add(u_ds[n], u_ds[n + 1], of_z_transposed, b);
+      });
     }
     const int tokens = c.tokens_of(chunk);
     const auto store = [&](float* to) {

@@ -1,4 +1,4 @@
-// What the kernels of this folder share: the operands of a node in chunks of 64 tokens, and what the first kernel leaves to the others.
+// The operands of a node in chunks of 64 tokens, and the results of the first kernel, which all kernels of this folder share.
 //
 // With the decays g of a chunk's tokens, G(i, j) = g(j + 1) ... g(i), and the state S before the chunk, gated_delta is
 //
@@ -9,14 +9,14 @@
 // Source: Yang et al., "Parallelizing linear transformers with the delta rule over sequence length", 2024.
 #pragma once
 
-#include "backends/cuda/kernels/nn/delta_chunks/halves.h"
+#include "backends/cuda/kernels/nn/delta_chunks/split_tile.h"
 #include "backends/cuda/kernels/nn/delta_operands.h"
 
 namespace genesis::cuda::delta {
 
 constexpr int kChunkTokens = 64, kSliceValues = 64;
-// Floats between rows of a matrix of a chunk in shared memory: pairs of four rows lie in different banks.
-constexpr int kRowFloats = 72, kMatrixBytes = kChunkTokens * kRowFloats * 4;
+// Floats between rows of a matrix of a chunk in shared memory.
+constexpr int kRowFloats = 68, kMatrixBytes = kChunkTokens * kRowFloats * 4;
 
 // Four rows of 16 x 16 fragments, of which the lower triangle is there; uint4 of a matrix.
 constexpr int kTriangle = 10, kTriangleWords = kTriangle * 2 * kLanes;
@@ -28,8 +28,10 @@ struct DeltaChunks {
   uint4 *t, *p;         // forward: T and P; gradient: T and the transpose of P
   uint4* t_transposed;  // gradient
   float* gates;         // [head, chunk, 3, 64]: from_start, to_end, beta
-  float *states, *u;    // gradient: [head, chunk, keys, values] before a chunk, [head, chunk, 64, values]
-  float *state_gradients, *r_gradients;  // of the states behind chunks and of R, in the same shapes
+  // The gradient has the states before chunks [head, chunk, keys, values] and U [head, chunk, 64, values], then the gradients of the
+  // states behind chunks and of R in the same shapes.
+  float *states, *u;
+  float *state_gradients, *r_gradients;
 
 #ifdef __CUDACC__
   __device__ int64_t number(int64_t head, int64_t chunk) const { return head * chunks + chunk; }
@@ -100,13 +102,19 @@ __device__ __forceinline__ void multiply_triangle(Sums<kN>& sums, const uint4* t
                        16 * k, column);
 }
 
-// Asks for rows that a later fill() reads.
+// Asks the L2 cache for rows that are read later.
 template <int kColumns>
 __device__ __forceinline__ void prefetch(const RowsOfFloats& rows) {
   constexpr int kLine = 32;
   for (int i = static_cast<int>(threadIdx.x); i < rows.count * (kColumns / kLine);
        i += static_cast<int>(blockDim.x))
     prefetch_line(rows.first + i / (kColumns / kLine) * rows.stride + i % (kColumns / kLine) * kLine);
+}
+
+__device__ __forceinline__ void prefetch_triangle(const uint4* triangle) {
+  constexpr int kWordsOfLine = 8;
+  if (threadIdx.x < kTriangleWords / kWordsOfLine)
+    prefetch_line(reinterpret_cast<const float*>(triangle + threadIdx.x * kWordsOfLine));
 }
 
 #endif

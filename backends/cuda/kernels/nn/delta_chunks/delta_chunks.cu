@@ -1,4 +1,4 @@
-#include "backends/cuda/kernels/nn/delta_chunks/delta_chunks.h"
+#include "backends/cuda/kernels/nn/delta_implementations.h"
 
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/kernels/nn/delta_chunks/chunk_gradients.h"

@@ -10,9 +10,9 @@ constexpr int kPrepareThreads = 256;
 template <int kKeys>
 struct PrepareMemory {
   static constexpr int kTile = Tile<kChunkTokens, kKeys>::kBytes;
-  // Tiles of k and q, in whose place A, P and T come later; then G and the gates.
-  static constexpr int kMatrices = 2 * kTile > 3 * kMatrixBytes ? 2 * kTile : 3 * kMatrixBytes;
-  static constexpr int kBytes = kMatrices + kMatrixBytes + 2 * kChunkTokens * 4;
+  // Tiles of k and q, in whose place A, P, T and G come later; then the gates.
+  static constexpr int kMatrices = 2 * kTile > 4 * kMatrixBytes ? 2 * kTile : 4 * kMatrixBytes;
+  static constexpr int kBytes = kMatrices + 2 * kChunkTokens * 4;
 };
 
 #ifdef __CUDACC__
@@ -32,8 +32,8 @@ struct Prepare {
     a = reinterpret_cast<float*>(memory);
     p = a + kMatrixBytes / 4;
     t = p + kMatrixBytes / 4;
-    g = reinterpret_cast<float*>(memory + Memory::kMatrices);
-    decays = g + kMatrixBytes / 4;
+    g = t + kMatrixBytes / 4;
+    decays = reinterpret_cast<float*>(memory + Memory::kMatrices);
     betas = decays + kChunkTokens;
   }
 
@@ -43,10 +43,8 @@ struct Prepare {
       decays[thread] = c.decay(head, chunk, thread);
       betas[thread] = c.beta(head, chunk, thread);
     }
-    k.template fill<kPrepareThreads>(c.keys_of(c.d.k, head, chunk));
-    q.template fill<kPrepareThreads>(c.keys_of(c.d.q, head, chunk));
+    load_keys();
     __syncthreads();
-    if (thread < kChunkTokens) fill_decays(decays, g);
     multiply_keys();
     __syncthreads();
     const int64_t number = c.number(head, chunk), at = number * kTriangleWords;
@@ -66,17 +64,32 @@ struct Prepare {
     if (for_gradient) store<true>(t, c.t_transposed + at);
   }
 
+  __device__ void load_keys() {
+    using Loads = TileLoads<Tile<kChunkTokens, kKeys>, kPrepareThreads>;
+    Loads of_k(c.keys_of(c.d.k, head, chunk)), of_q(c.keys_of(c.d.q, head, chunk));
+    of_k.store(k);
+    of_q.store(q);
+  }
+
   // Sets a = A and p = P.
   __device__ void multiply_keys() {
     const int warp = static_cast<int>(threadIdx.x) / kLanes, row = warp % 4 * 16, column = warp / 4 * 32;
     Sums<4> of_k, of_q;
     clear(of_k);
     clear(of_q);
+    const bool is_zero = column > row + 15;  // above the diagonal
 #pragma unroll 2
-    for (int i = 0; i < kKeys; i += 16) {
-      if (kCorrects) multiply_add<false>(of_k, k.template load_a<false>(row, i), k, i, column);
-      multiply_add<false>(of_q, q.template load_a<false>(row, i), k, i, column);
+    for (int i = 0; i < kKeys && !is_zero; i += 16) {
+      const Fragment a_q = q.template load_a<false>(row, i);
+      Fragment a_k;
+      if (kCorrects) a_k = k.template load_a<false>(row, i);
+      each_operand<false, 4>(k, i, column, [&](int n, const Fragment& operand) {
+        if (kCorrects) multiply_add(of_k[n], of_k[n + 1], a_k, operand);
+        multiply_add(of_q[n], of_q[n + 1], a_q, operand);
+      });
     }
+    __syncthreads();
+    if (threadIdx.x < kChunkTokens) fill_decays(decays, g);
     __syncthreads();
     const auto factor = [&](int i, int j) { return g[i * kRowFloats + j]; };
     each_pair(of_q, row, column, [&](const float* x, int i, int j) {
@@ -111,8 +124,11 @@ struct Prepare {
       for (int i = apart; i < kChunkTokens; i += 16) {
         const int j = i - apart;
         float sum = 0;
-        for (int m = 0; m < 16; ++m)
-          sum += t[(i + r) * kRowFloats + i + m] * a[(j + m) * kRowFloats + i + column];
+        for (int m = 0; m < 16; m += 4) {
+          const float4 x = *reinterpret_cast<const float4*>(t + (i + r) * kRowFloats + i + m);
+          const float* y = a + (j + m) * kRowFloats + i + column;
+          sum += x.x * y[0] + x.y * y[kRowFloats] + x.z * y[2 * kRowFloats] + x.w * y[3 * kRowFloats];
+        }
         t[(i + r) * kRowFloats + j + column] = -sum;
       }
       __syncthreads();
@@ -143,8 +159,8 @@ struct Prepare {
                              : split(block[i * kRowFloats + j], block[i * kRowFloats + j + 1]);
       };
       const int i = lane / 4, j = lane % 4 * 2;
-      const HalvesPair first = pair(i, j), second = pair(i + 8, j), third = pair(i, j + 8),
-                       fourth = pair(i + 8, j + 8);
+      const SplitPair first = pair(i, j), second = pair(i + 8, j), third = pair(i, j + 8),
+                      fourth = pair(i + 8, j + 8);
       to[n * 2 * kLanes + lane] = make_uint4(first.high, second.high, third.high, fourth.high);
       to[(n * 2 + 1) * kLanes + lane] = make_uint4(first.low, second.low, third.low, fourth.low);
     }
@@ -152,7 +168,7 @@ struct Prepare {
 };
 
 template <bool kCorrects, int kKeys>
-__global__ void __launch_bounds__(kPrepareThreads, 2) prepare_chunks(DeltaChunks c, bool for_gradient) {
+__global__ void __launch_bounds__(kPrepareThreads, 3) prepare_chunks(DeltaChunks c, bool for_gradient) {
   extern __shared__ __align__(16) unsigned char delta_memory[];
   Prepare<kCorrects, kKeys>(c, delta_memory).run(for_gradient);
 }

@@ -28,7 +28,7 @@ struct Reverse {
   const DeltaChunks& c;
   const Gradients<float>& g;
   int64_t head;
-  int first_column, row, column;  // as in Scan
+  int first_column, row, column;  // They mean what they mean in Scan.
   Tile<kChunkTokens, kKeys> k, q;
   Tile<kChunkTokens, kSliceValues> dy, dr;
   Tile<kKeys, kSliceValues> operand;
@@ -78,6 +78,8 @@ struct Reverse {
     if (chunk > 0) {
       prefetch<kKeys>(c.keys_of(c.d.k, head, chunk - 1));
       prefetch<kSliceValues>(c.values_of(g.dy, head, chunk - 1, first_column));
+      prefetch_triangle(c.p + (number - 1) * kTriangleWords);
+      if (kCorrects) prefetch_triangle(c.t_transposed + (number - 1) * kTriangleWords);
     }
     __syncthreads();
     clear(du);

@@ -89,7 +89,8 @@ struct Scan {
   const DeltaChunks& c;
   const ScanResults& results;
   int64_t head;
-  int first_column, row, column;  // of the slice; of the warp's 16 x 32 elements of a chunk's slice
+  // The slice begins at the first; the warp has 16 x 32 elements of a slice of a chunk, which begin at the others.
+  int first_column, row, column;
   Tile<kChunkTokens, kKeys> k, q;
   Tile<kChunkTokens, kSliceValues> left, right;
   Tile<kKeys, kSliceValues> operand;
@@ -146,6 +147,8 @@ struct Scan {
       prefetch<kKeys>(c.keys_of(c.d.k, head, chunk + 1));
       if (!kSaves) prefetch<kKeys>(c.keys_of(c.d.q, head, chunk + 1));
       prefetch<kSliceValues>(c.values_of(c.d.v, head, chunk + 1, first_column));
+      if (kCorrects) prefetch_triangle(c.t + (number + 1) * kTriangleWords);
+      if (!kSaves) prefetch_triangle(c.p + (number + 1) * kTriangleWords);
     }
     __syncthreads();
     clear(y);
@@ -153,8 +156,13 @@ struct Scan {
     if (kCorrects || !kSaves) {
 #pragma unroll 2
       for (int i = 0; i < kKeys; i += 16) {
-        if (kCorrects) multiply_add<true>(u, k.template load_a<false>(row, i), operand, i, column);
-        if (!kSaves) multiply_add<true>(y, q.template load_a<false>(row, i), operand, i, column);
+        Fragment a_k, a_q;
+        if (kCorrects) a_k = k.template load_a<false>(row, i);
+        if (!kSaves) a_q = q.template load_a<false>(row, i);
+        each_operand<true, 4>(operand, i, column, [&](int n, const Fragment& b) {
+          if (kCorrects) multiply_add(u[n], u[n + 1], a_k, b);
+          if (!kSaves) multiply_add(y[n], y[n + 1], a_q, b);
+        });
       }
     }
     const RowsOfFloats v = c.values_of(c.d.v, head, chunk, first_column);
@@ -227,10 +235,11 @@ struct Scan {
       left.put(i, j, decayed(weights[i], x[0]), decayed(weights[i], x[1]));
     });
     __syncthreads();
-    StateSums<kKeys> before = state;
-    if (token > 0) before.scale(gates.from_start[token - 1]);
-    before.add_product(k, left);
-    before.store(slice_of(results.before, head), c.d.values);
+    state.store(slice_of(results.after, head), c.d.values);  // This keeps it: registers are full.
+    if (token > 0) state.scale(gates.from_start[token - 1]);
+    state.add_product(k, left);
+    state.store(slice_of(results.before, head), c.d.values);
+    state.load(slice_of(results.after, head), c.d.values);
     __syncthreads();
   }
 

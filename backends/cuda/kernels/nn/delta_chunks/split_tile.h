@@ -10,10 +10,10 @@ namespace genesis::cuda::delta {
 #ifdef __CUDACC__
 
 // Two neighboring elements as words of two bf16.
-struct HalvesPair {
+struct SplitPair {
   uint32_t high, low;
 };
-__device__ __forceinline__ HalvesPair split(float x, float y) {
+__device__ __forceinline__ SplitPair split(float x, float y) {
   const uint32_t high = pair_of<__nv_bfloat16>(x, y);
   return {high, pair_of<__nv_bfloat16>(x - low_of<__nv_bfloat16>(high), y - high_of<__nv_bfloat16>(high))};
 }
@@ -43,15 +43,19 @@ __device__ __forceinline__ void prefetch_line(const float* at) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
 }
 
+template <class T, int kThreadsOfBlock>
+struct TileLoads;
+
 // A matrix in shared memory, in rows of `kStride` bytes, which put a column's packs of eight rows into different banks.
 template <int kRows, int kColumns>
 struct Tile {
   static constexpr int kStride = 2 * kColumns + 16, kPlane = kRows * kStride, kBytes = 2 * kPlane;
+  static constexpr int kPacksOfRow = kColumns / 4, kPacks = kRows * kPacksOfRow;
   unsigned char* data;
 
   // Stores two neighboring elements; `column` is even.
   __device__ void put(int row, int column, float x, float y) const {
-    const HalvesPair pair = split(x, y);
+    const SplitPair pair = split(x, y);
     unsigned char* at = data + row * kStride + 2 * column;
     *reinterpret_cast<uint32_t*>(at) = pair.high;
     *reinterpret_cast<uint32_t*>(at + kPlane) = pair.low;
@@ -64,33 +68,22 @@ struct Tile {
             high_of<__nv_bfloat16>(high) + high_of<__nv_bfloat16>(low)};
   }
   __device__ void put_pack(int row, int column, const float4& x) const {
-    const HalvesPair first = split(x.x, x.y), second = split(x.z, x.w);
+    const SplitPair first = split(x.x, x.y), second = split(x.z, x.w);
     unsigned char* at = data + row * kStride + 2 * column;
     *reinterpret_cast<uint2*>(at) = make_uint2(first.high, second.high);
     *reinterpret_cast<uint2*>(at + kPlane) = make_uint2(first.low, second.low);
   }
 
-  // Copies all rows with `kThreadsOfBlock` threads; calls see(row, column, pack) for each pack of four elements.
+  // Copies all rows; calls see(row, column, pack) for each pack of four elements.
   template <int kThreadsOfBlock, class F>
   __device__ void fill(const RowsOfFloats& rows, const F& see) const {
-    constexpr int kPacks = kColumns / 4, kEach = kRows * kPacks / kThreadsOfBlock;
-    static_assert(kEach * kThreadsOfBlock == kRows * kPacks);
-    float4 packs[kEach];
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int at = static_cast<int>(threadIdx.x) + i * kThreadsOfBlock;
-      packs[i] = rows.pack(at / kPacks, at % kPacks * 4);
-    }
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int at = static_cast<int>(threadIdx.x) + i * kThreadsOfBlock;
-      put_pack(at / kPacks, at % kPacks * 4, packs[i]);
-      see(at / kPacks, at % kPacks * 4, packs[i]);
-    }
+    TileLoads<Tile, kThreadsOfBlock> loads(rows);
+    loads.store(*this);
+    loads.each(see);
   }
   template <int kThreadsOfBlock>
   __device__ void fill(const RowsOfFloats& rows) const {
-    fill<kThreadsOfBlock>(rows, [](int, int, const float4&) {});
+    TileLoads<Tile, kThreadsOfBlock>(rows).store(*this);
   }
 
   template <bool kTransposed>
@@ -127,6 +120,30 @@ struct Tile {
   }
 };
 
+// The packs of a tile that a thread copies. A kernel that has registers left asks for several tiles before it stores the first.
+template <class T, int kThreadsOfBlock>
+struct TileLoads {
+  static constexpr int kEach = T::kPacks / kThreadsOfBlock;
+  static_assert(kEach * kThreadsOfBlock == T::kPacks);
+  float4 packs[kEach];
+
+  __device__ explicit TileLoads(const RowsOfFloats& rows) {
+    each([&](int row, int column, float4& pack) { pack = rows.pack(row, column); });
+  }
+  __device__ void store(const T& tile) {
+    each([&](int row, int column, const float4& pack) { tile.put_pack(row, column, pack); });
+  }
+  // Calls f(row, column, pack).
+  template <class F>
+  __device__ void each(const F& f) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int at = static_cast<int>(threadIdx.x) + i * kThreadsOfBlock;
+      f(at / T::kPacksOfRow, at % T::kPacksOfRow * 4, packs[i]);
+    }
+  }
+};
+
 // Sums of 16 x 8 elements each: lane 4 g + t has [g][2 t], [g][2 t + 1], [g + 8][2 t] and [g + 8][2 t + 1].
 template <int kN>
 using Sums = float[kN][4];
@@ -145,13 +162,20 @@ __device__ __forceinline__ void multiply_add(float (&left)[4], float (&right)[4]
   add(right, a.high, b.high[2], b.high[3]);
 }
 
+// Calls f(n, b) for each pair of sums n, n + 1 of 8 kN columns, with the operand that both need. A kernel multiplies several operands a
+// with one b there, as loads from shared memory take as long as products.
+template <bool kTransposed, int kN, class B, class F>
+__device__ __forceinline__ void each_operand(const B& b, int k, int column, const F& f) {
+#pragma unroll
+  for (int n = 0; n < kN; n += 2) f(n, b.template load_b<kTransposed>(k, column + 8 * n));
+}
+
 // Adds the product of one fragment of a with 8 kN columns of b.
 template <bool kTransposed, int kN, class B>
 __device__ __forceinline__ void multiply_add(Sums<kN>& sums, const Fragment& a, const B& b, int k,
                                              int column) {
-#pragma unroll
-  for (int n = 0; n < kN; n += 2)
-    multiply_add(sums[n], sums[n + 1], a, b.template load_b<kTransposed>(k, column + 8 * n));
+  each_operand<kTransposed, kN>(
+      b, k, column, [&](int n, const Fragment& operand) { multiply_add(sums[n], sums[n + 1], a, operand); });
 }
 
 // Calls f(sums, row, column) for each pair of neighboring sums, of which f gets a pointer to the first.

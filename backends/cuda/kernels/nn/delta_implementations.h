@@ -1,6 +1,6 @@
-// gated_delta, mamba2 and their gradients in f32 in chunks of 64 tokens, whose products run on tensor cores (chunks.h has the formulas,
-// halves.h the precision). gated_delta.cu calls it, and runs its own kernels where this one declines. A value that is not finite
-// reaches all texts of its chunk.
+// The implementation of gated_delta, mamba2 and their gradients in the folder delta_chunks: f32 in chunks of 64 tokens, whose products run
+// on tensor cores (chunks.h there has the formulas, split_tile.h the precision). gated_delta.cu has its rows, and runs its own kernels
+// where this one declines. A value that is not finite reaches all texts of its chunk.
 #pragma once
 
 #include <optional>
