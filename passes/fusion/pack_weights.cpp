@@ -152,7 +152,8 @@ class LayerCollector {
     const TensorType &rows = graph_.type(x), &type = graph_.type(weight);
     return rows.dtype == DType::f32 && rows.shape.is_constant() && rows.shape.rank() > 1 &&
            type.dtype == DType::f32 && type.shape.rank() == 2 && rows.numel() > 0 &&
-           rows.numel() / rows.shape[-1].value() >= kMinRows && depends_on_states_alone(graph_, weight);
+           rows.numel() / rows.shape[rows.shape.rank() - 1].value() >= kMinRows &&
+           depends_on_states_alone(graph_, weight);
   }
 
   bool extend(Layer& layer, const Node& node, size_t side) {
