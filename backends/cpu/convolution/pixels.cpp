@@ -129,10 +129,10 @@ bool list_inner_taps(const PixelProduct& p, const float* x, const float* zeros, 
 struct PixelTask {
   const PixelProduct& product;
   const PixelFunctions& functions;
-  const float *x, *zeros, *weights;  // those of the group
-  const Epilogue& epilogue;          // of all outputs
+  const float *x, *zeros, *weights;  // begin at the group
+  const Epilogue& epilogue;          // for all outputs
   float* y;
-  int64_t first_out, outs;  // of all outputs
+  int64_t first_out, outs;  // counted over all groups
 
   void run(int64_t tile, int64_t end) const {
     const float* rows[kMaxPixelTaps * 8];
