@@ -58,7 +58,7 @@ void check_vector(const char* what, const TensorType& given, const TensorType& x
 TensorType unpacked(const ops::Convolution& op, const TensorType& weight) {
   const int rank = weight.shape.rank();
   if (rank < 4 || !op.windows.channels_last ||
-      !(weight.shape[0] == Dim((op.packed_out + kPackedOut - 1) / kPackedOut)) ||
+      !(weight.shape[0] == Dim(op.packed_out / kPackedOut + (op.packed_out % kPackedOut > 0))) ||
       !(weight.shape[rank - 1] == Dim(kPackedOut)))
     fail(
         "convolution: a packed weight of {} outputs is [ceil(out / {}), window..., in / groups, {}] beside "
