@@ -1,5 +1,5 @@
-"""Writes the models that onnxruntime_models.py times as ONNX files: torchvision's and transformers' and a detector of YOLOv8n's shape
-with random weights, and those that the wheels rapidocr-onnxruntime and silero-vad carry, with the sizes of their inputs fixed.
+"""Writes the models that onnxruntime_models.py times as ONNX files: torchvision's, transformers' and a detector of YOLOv8n's
+shape with random weights, and those of the wheels rapidocr-onnxruntime and silero-vad, with the sizes of their inputs fixed.
 
 Needs torch, torchvision, transformers and onnx; models of wheels that are not there are left out.
 """
@@ -60,7 +60,8 @@ class Pools(nn.Module):
 
 
 def heads(middle, outputs):
-    return nn.ModuleList(nn.Sequential(Conv(c, middle, 3), Conv(middle, middle, 3), nn.Conv2d(middle, outputs, 1)) for c in (64, 128, 256))
+    return nn.ModuleList(nn.Sequential(Conv(c, middle, 3), Conv(middle, middle, 3), nn.Conv2d(middle, outputs, 1))
+                         for c in (64, 128, 256))
 
 
 class Detector(nn.Module):
@@ -83,7 +84,8 @@ class Detector(nn.Module):
         first = self.mixed[1](torch.cat([self.up(middle), a], 1))
         second = self.mixed[2](torch.cat([self.down[0](first), middle], 1))
         scales = (first, second, self.mixed[3](torch.cat([self.down[1](second), c], 1)))
-        boxes, classes = (torch.cat([head(s).flatten(2) for head, s in zip(part, scales)], 2) for part in (self.boxes, self.classes))
+        boxes, classes = (torch.cat([head(s).flatten(2) for head, s in zip(part, scales)], 2)
+                          for part in (self.boxes, self.classes))
         parts = boxes.view(len(x), 4, 16, -1).softmax(2) * torch.arange(16.0).view(1, 1, 16, 1)
         return torch.cat([parts.sum(2), classes.sigmoid()], 1)
 
@@ -110,6 +112,14 @@ def made_models():
     yield "whisper_tiny_encoder", SpeechEncoder, (torch.randn(1, 80, 3000),)
 
 
+def with_numbers(model):
+    """Gives a parameter that begins as zeros, such as a head, random numbers, so that results differ."""
+    for parameter in model.parameters():
+        if not parameter.any():
+            nn.init.normal_(parameter, std=0.02)
+    return model.eval()
+
+
 def with_sizes(model, sizes):
     for i in model.graph.input:
         for dim, size in zip(i.type.tensor_type.shape.dim, sizes.get(i.name, ())):
@@ -124,7 +134,7 @@ def write_models(folder, wheels):
     for name, make, inputs in made_models():
         paths.append(folder / f"{name}.onnx")
         if not paths[-1].exists():
-            torch.onnx.export(make().eval(), inputs, str(paths[-1]), dynamo=True, external_data=False, verbose=False)
+            torch.onnx.export(with_numbers(make()), inputs, str(paths[-1]), dynamo=True, external_data=False, verbose=False)
     for wheel in sorted(wheels.glob("*.whl")) if wheels else []:
         with zipfile.ZipFile(wheel) as opened:
             for name, (member, sizes) in WHEELS.items():

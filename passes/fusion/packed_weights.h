@@ -1,5 +1,5 @@
 // When inference on a CPU computes with weights that are packed once, in the order in which its kernels read them. Used by
-// channels_last, which packs those of convolutions, and pack_weights, which packs those of layers with many rows.
+// channels_last.
 #pragma once
 
 #include "passes/core/pass.h"

@@ -11,10 +11,6 @@ namespace genesis::passes {
 // for weights with a window of more than one element.
 Graph channels_last(const Graph& graph, const PassContext& context);
 
-// Layers with many rows -> convolutions over their rows with packed weights, on CPUs. The weights are packed when a session begins
-// and lie in memory twice, so models that also decode token by token, with causal attention, are left alone.
-Graph pack_weights(const Graph& graph, const PassContext& context);
-
 // add(product, r) -> the product with r as its addend. An addition to a tile that is still in registers costs one read of r; a
 // separate addition costs a pass over three tensors. The result may also be written over r, so residual streams, sums of
 // gradients and sums over micro-batches take no memory of their own. A sum over ranks takes an addend in the same way if the

@@ -15,7 +15,7 @@ inline constexpr int64_t kTileOut = 4 * kPanelOut;  // sums of a pixel that a ti
 struct PixelTile {
   const float* const* rows = nullptr;  // [taps][PixelFunctions::pixels], all of them readable
   int64_t taps = 1, depth = 0;
-  int pixels = 0;  // how many sums are read: at most PixelFunctions::pixels
+  int pixels = 0;  // number of sums that are read: at most PixelFunctions::pixels
   const float* weights = nullptr;
   int64_t panel = 0;
   int panels = 0;         // at most PixelFunctions::panels
@@ -33,7 +33,7 @@ struct ChannelWindow {
   const float* weights = nullptr;
   int64_t panel = 0;
   ChannelSum sum = ChannelSum::kWeighted;
-  float factor = 1;  // of plain sums
+  float factor = 1;  // multiplies plain sums
   Epilogue epilogue = {};
   float* y = nullptr;  // [outputs][channels]
 };
@@ -49,7 +49,7 @@ struct PixelFunctions {
 
 PixelFunctions pixel_functions();
 
-inline constexpr int64_t kMaxPixelTaps = 256;  // of a window
+inline constexpr int64_t kMaxPixelTaps = 256;  // elements of a window
 
 // Returns why the kernels of packed weights cannot run a node: another form or dtype, a large window, or no elements.
 std::optional<std::string> packed_declines(const KernelQuery& query);

@@ -73,14 +73,14 @@ void copy_rows(const PixelProduct& p, const float* x, float* to) {
 // Writes where each tap of a pixel begins: rows[tap * stride].
 void list_taps(const PixelProduct& p, const float* x, const float* zeros, int64_t pixel, int64_t stride,
                const float** rows) {
+  if (p.is_direct) {
+    *rows = x + pixel * p.shape.in();
+    return;
+  }
   const auto& [outer, middle, inner] = p.shape.windows.axis;
   const int64_t channels = p.shape.in(), x2 = pixel % inner.positions, rest = pixel / inner.positions,
                 x1 = rest % middle.positions, x0 = rest / middle.positions % outer.positions,
                 image = rest / middle.positions / outer.positions;
-  if (p.is_direct) {
-    *rows = x + pixel * channels;
-    return;
-  }
   for (int64_t t0 = 0; t0 < outer.taps; ++t0)
     for (int64_t t1 = 0; t1 < middle.taps; ++t1) {
       const int64_t z = outer.element(x0, t0), y = middle.element(x1, t1);
@@ -98,14 +98,41 @@ void list_taps(const PixelProduct& p, const float* x, const float* zeros, int64_
     }
 }
 
+// Writes the taps of all pixels of a tile that lie side by side and whose windows meet no padding along the last axis: rows[tap *
+// pixels]. Returns false for other tiles.
+bool list_inner_taps(const PixelProduct& p, const float* x, const float* zeros, int64_t first, int64_t pixels,
+                     const float** rows) {
+  const auto& [outer, middle, inner] = p.shape.windows.axis;
+  const int64_t x2 = first % inner.positions, rest = first / inner.positions;
+  if (x2 + pixels > inner.positions) return false;
+  if (!p.merges && (inner.element(x2, 0) < 0 || inner.element(x2 + pixels - 1, inner.taps - 1) >= inner.size))
+    return false;
+  const int64_t channels = p.shape.in(), x1 = rest % middle.positions,
+                x0 = rest / middle.positions % outer.positions,
+                image = rest / middle.positions / outer.positions;
+  const int64_t taps = p.merges ? 1 : inner.taps, begin = p.merges ? x2 * inner.stride : inner.element(x2, 0);
+  for (int64_t t0 = 0; t0 < outer.taps; ++t0)
+    for (int64_t t1 = 0; t1 < middle.taps; ++t1) {
+      const int64_t z = outer.element(x0, t0), y = middle.element(x1, t1);
+      const bool is_inside = outer.contains(z) && middle.contains(y);
+      const float* row = x + ((image * outer.size + z) * middle.size + y) * p.row;
+      const int64_t step = is_inside ? inner.stride * channels : 0;
+      for (int64_t t2 = 0; t2 < taps; ++t2) {
+        const float* at = is_inside ? row + (begin + t2 * inner.dilation) * channels : zeros;
+        for (int64_t i = 0; i < pixels; ++i) *rows++ = at + i * step;
+      }
+    }
+  return true;
+}
+
 // One task: some tiles of pixels by some panels of one group.
 struct PixelTask {
   const PixelProduct& product;
   const PixelFunctions& functions;
-  const float *x, *zeros, *weights;  // those of the group
-  const Epilogue& epilogue;          // of all outputs
+  const float *x, *zeros, *weights;  // begin at the group
+  const Epilogue& epilogue;          // for all outputs
   float* y;
-  int64_t first_out, outs;  // of all outputs
+  int64_t first_out, outs;  // counted over all groups
 
   void run(int64_t tile, int64_t end) const {
     const float* rows[kMaxPixelTaps * 8];
@@ -116,7 +143,9 @@ struct PixelTask {
   void multiply(int64_t first, const float** rows) const {
     alignas(64) float sums[8 * kTileOut];
     const int64_t pixels = std::min<int64_t>(functions.pixels, product.pixels() - first);
-    for (int64_t i = 0; i < functions.pixels; ++i)
+    const bool is_listed = pixels == functions.pixels && !product.is_direct &&
+                           list_inner_taps(product, x, zeros, first, pixels, rows);
+    for (int64_t i = 0; !is_listed && i < functions.pixels; ++i)
       list_taps(product, x, zeros, first + std::min(i, pixels - 1), functions.pixels, rows + i);
     const int64_t out = product.shape.out(), at = first * out + first_out;
     functions.multiply({.rows = rows,

@@ -58,7 +58,7 @@ void check_vector(const char* what, const TensorType& given, const TensorType& x
 TensorType unpacked(const ops::Convolution& op, const TensorType& weight) {
   const int rank = weight.shape.rank();
   if (rank < 4 || !op.windows.channels_last ||
-      !(weight.shape[0] == Dim((op.packed_out + kPackedOut - 1) / kPackedOut)) ||
+      !(weight.shape[0] == Dim(op.packed_out / kPackedOut + (op.packed_out % kPackedOut > 0))) ||
       !(weight.shape[rank - 1] == Dim(kPackedOut)))
     fail(
         "convolution: a packed weight of {} outputs is [ceil(out / {}), window..., in / groups, {}] beside "
@@ -88,6 +88,8 @@ std::vector<TensorType> Convolution::infer(Types in) const {
   const TensorType &x = in[0], weight = packed_out > 0 ? unpacked(*this, in[1]) : in[1];
   const std::vector<int64_t> window = window_of("convolution", weight, windows);
   check_operands("convolution", x, weight, windows, window);
+  if (activation > ConvolutionActivation::kHardswish && packed_out == 0)
+    fail("convolution: this activation needs a packed weight: apply it to the result instead");
   const int64_t out = weight.shape[0].value();
   check_channels("convolution", channels_of(x, windows), out, channels_of(weight, windows).value(), groups);
   if (static_cast<int>(in.size()) != addend_input() + has_addend)

@@ -111,6 +111,8 @@ Out convolved(Translation& t) {
       return t.e.add("Clip", {y, t.e.number(0, dtype), t.e.number(6, dtype)});
     case ConvolutionActivation::kHardswish:
       return t.e.add("HardSwish", {y});
+    default:
+      break;
   }
   fail("an activation that is not written");
 }
