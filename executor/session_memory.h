@@ -42,6 +42,8 @@ class SessionMemory {
   void resize_caches(const Model& tables);
 
  private:
+  // Throws Error if an input is in the memory of another device.
+  void check_places(const Plan& plan, const std::vector<std::byte*>& inputs) const;
   void prepare(const Compiled& compiled);
   void bind_tables(Compiled& compiled);
   std::byte* constant(Compiled& compiled, int32_t index);
