@@ -1,5 +1,6 @@
 #include "executor/inspector.h"
 
+#include "executor/runtime/device_tensors.h"
 #include "executor/runtime/step_call.h"
 #include "executor/session_impl.h"
 
@@ -76,6 +77,42 @@ std::string Inspector::explain_nonfinite(const std::string& entry, const NamedTe
     return error.message();
   }
   return "";
+}
+
+std::vector<DeviceOutput> Inspector::run_on_device(const std::string& entry, const NamedTensors& inputs,
+                                                   OutputBlocks& blocks) {
+  Session::Impl& session = *session_.impl_;
+  const OneCall call = session.one_call();
+  session.check_idle();
+  const CompiledPtr compiled = session.compile(entry, inputs);
+  session.execute(*compiled, inputs,
+                  {.find_nonfinite = session.options().find_nonfinite, .leaves_outputs = true});
+  Device& device = session.device();
+  std::vector<DeviceOutput> outputs;
+  device.enter([&] {
+    device.wait_for_default_stream();
+    for (const PlanPort& port : compiled->plan.outputs) {
+      const int64_t bytes = port.type.bytes();
+      DeviceOutput& output = outputs.emplace_back(DeviceOutput{port.name, port.type, nullptr});
+      if (bytes == 0) continue;
+      output.memory = blocks.take(device, bytes);
+      const std::byte* from = compiled->memory.resolve(port.buffer);
+      if (port.buffer.space == Space::kInput && !gpu_of(from))
+        device.upload(output.memory.get(), from, bytes);
+      else
+        device.copy(output.memory.get(), from, bytes);
+    }
+    device.wait();
+  });
+  return outputs;
+}
+
+DeviceMemory OutputBlocks::take(Device& device, int64_t bytes) {
+  const auto is_free = [](const Block& block) { return block.memory.use_count() == 1; };
+  for (const Block& block : blocks_)
+    if (is_free(block) && block.bytes >= bytes && block.bytes / 2 <= bytes) return block.memory;
+  if (blocks_.size() >= kMaxBlocks) std::erase_if(blocks_, is_free);
+  return blocks_.emplace_back(Block{device.allocate(bytes), bytes}).memory;
 }
 
 DevicePeaks Inspector::measure_peaks() {

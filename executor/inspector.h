@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,29 @@
 #include "executor/session.h"
 
 namespace genesis {
+
+class Device;
+
+// An output in the memory of a session's device.
+struct DeviceOutput {
+  std::string name;
+  TensorType type;
+  std::shared_ptr<std::byte> memory;  // null if it has no elements
+};
+
+// Blocks of a device's memory for outputs. A block is used again when nobody else has it any more.
+class OutputBlocks {
+ public:
+  std::shared_ptr<std::byte> take(Device& device, int64_t bytes);
+
+ private:
+  static constexpr size_t kMaxBlocks = 32;
+  struct Block {
+    std::shared_ptr<std::byte> memory;
+    int64_t bytes;
+  };
+  std::vector<Block> blocks_;
+};
 
 struct MemoryStatistics {
   int64_t arena_bytes = 0;   // one arena for all entry points
@@ -52,6 +76,11 @@ class Inspector {
   // Runs node by node up to the first node that produces a NaN or an infinity, and returns a message that names it; empty if none
   // does. States are not all updated if it stops early.
   std::string explain_nonfinite(const std::string& entry, const NamedTensors& inputs);
+
+  // Runs the entry point and leaves the outputs in the device's memory: copies, which stay valid. They are complete on return. A
+  // block that its last holder gave back is written behind what CUDA's default stream was given by then.
+  std::vector<DeviceOutput> run_on_device(const std::string& entry, const NamedTensors& inputs,
+                                          OutputBlocks& blocks);
 
   // Measures the peak throughput and bandwidth of the device now.
   DevicePeaks measure_peaks();

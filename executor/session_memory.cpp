@@ -8,6 +8,7 @@
 
 #include "executor/memory_report.h"
 #include "executor/plan_buffers.h"
+#include "executor/runtime/device_tensors.h"
 #include "schema/messages/log.h"
 
 namespace genesis {
@@ -18,10 +19,21 @@ std::vector<std::byte*> input_addresses(const Plan& plan, const NamedTensors& in
   return at;
 }
 
+void SessionMemory::check_places(const Plan& plan, const std::vector<std::byte*>& inputs) const {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (const auto gpu = gpu_of(inputs[i]); gpu && *gpu != device_.gpu())
+      fail(
+          "input '{}' of entry point '{}' is in the memory of GPU {}, but the session runs on {}: copy it to "
+          "the host first",
+          plan.inputs[i].name, plan.entry, *gpu,
+          device_.gpu() < 0 ? "the CPU" : "GPU " + std::to_string(device_.gpu()));
+}
+
 void SessionMemory::bind(Compiled& compiled, const NamedTensors& inputs) {
   const auto start = std::chrono::steady_clock::now();
   prepare(compiled);
   compiled.memory.inputs = input_addresses(compiled.plan, inputs);
+  check_places(compiled.plan, compiled.memory.inputs);
   if (is_bound(compiled)) return compiled.runner->bind_inputs(compiled.memory);
   bind_tables(compiled);
   compiled.runner->bind(compiled.memory);

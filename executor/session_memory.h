@@ -44,6 +44,8 @@ class SessionMemory {
   void place_caches(const std::map<int32_t, DeviceMemory>& memory);
 
  private:
+  // Throws Error if an input is in the memory of another device.
+  void check_places(const Plan& plan, const std::vector<std::byte*>& inputs) const;
   void prepare(const Compiled& compiled);
   void bind_tables(Compiled& compiled);
   std::byte* constant(Compiled& compiled, int32_t index);

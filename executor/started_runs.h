@@ -9,6 +9,7 @@
 
 #include "executor/named_tensors.h"
 #include "executor/runtime/device.h"
+#include "executor/runtime/device_tensors.h"
 #include "schema/graph/model.h"
 
 namespace genesis {
@@ -28,10 +29,10 @@ struct Compiled {
   std::vector<int32_t> prepared_tensors;
   int64_t prepared_at = -1;  // the version of the states for which they were computed
 
-  // Copies a value of the last run to the host. Inputs are the caller's memory on every device.
+  // Copies a value of the last run to the host. Inputs are the caller's memory on every device, mostly the host's.
   Tensor read(const PlanPort& port, Device& device) const {
     const std::byte* data = memory.resolve(port.buffer);
-    if (port.buffer.space == Space::kInput) return Tensor::copy_of(port.type, data);
+    if (port.buffer.space == Space::kInput && !gpu_of(data)) return Tensor::copy_of(port.type, data);
     return read_tensor(device, port.type, data);
   }
 

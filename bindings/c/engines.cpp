@@ -60,7 +60,7 @@ gn_error* gn_engine_submit(gn_engine* engine, const gn_tensor* prompt, const cha
   return guarded("gn_engine_submit", [&] {
     required(id, "id") = 0;
     gn_engine& e = required(engine, "engine");
-    const auto tokens = required(prompt, "prompt").tensor.as<int64_t>();
+    const auto tokens = required(prompt, "prompt").host().as<int64_t>();
     generation::Request request{.prompt = {tokens.begin(), tokens.end()}};
     {
       const std::lock_guard lock(e.reading);

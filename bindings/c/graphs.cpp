@@ -125,7 +125,7 @@ Parameter state_of(Model& model, const std::string& name, const gn_tensor* initi
     return {&model, found};
   }
   // The model keeps a copy: the caller's bytes may be a view.
-  const Tensor& given = initial->tensor;
+  const Tensor& given = initial->host();
   return {&model, model.add_state({.name = name,
                                    .type = given.type(),
                                    .role = trains ? StateRole::kParameter : StateRole::kBuffer,
@@ -172,7 +172,7 @@ gn_error* gn_graph_input(gn_graph* graph, const char* name, int32_t dtype, const
 
 gn_error* gn_graph_constant(gn_graph* graph, const char* name, const gn_tensor* tensor, int32_t* value) {
   return with_value("gn_graph_constant", graph, value, [&](gn_graph& g) {
-    const Tensor& given = required(tensor, "tensor").tensor;
+    const Tensor& given = required(tensor, "tensor").host();
     return g.builder.constant(text_of(name, "name"), Tensor::copy_of(given.type(), given.data()));
   });
 }

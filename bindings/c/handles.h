@@ -12,12 +12,35 @@
 #include <utility>
 #include <vector>
 
-#include "executor/session.h"
+#include "executor/inspector.h"
+
+namespace genesis::c {
+// The bytes of a tensor that are in the memory of a GPU, and a copy on the host once one was needed.
+class OnGpu {
+ public:
+  OnGpu(Tensor there, int gpu) : there_(std::move(there)), gpu_(gpu) {}
+  const Tensor& there() const { return there_; }
+  int gpu() const { return gpu_; }
+  // Copies to the host at the first call. Throws Error if the GPU cannot be read.
+  const Tensor& here();
+
+ private:
+  const Tensor there_;
+  const int gpu_;
+  std::mutex busy_;
+  std::optional<Tensor> here_;
+};
+}  // namespace genesis::c
 
 struct gn_tensor {
-  genesis::Tensor tensor;
+  genesis::Tensor
+      tensor;  // on the host, or the tensor of `on_gpu`, whose bytes the host cannot read: see host()
   std::vector<int64_t> sizes;
-  bool is_writable = false;  // nobody else has the bytes
+  bool is_writable = false;                     // nobody else has the bytes
+  std::shared_ptr<genesis::c::OnGpu> on_gpu{};  // null: the bytes are on the host
+
+  // The tensor on the host, where it is copied first if it is on a GPU.
+  const genesis::Tensor& host() const { return on_gpu ? on_gpu->here() : tensor; }
 };
 
 struct gn_tensors {
@@ -33,6 +56,8 @@ struct gn_session {
   std::mutex busy;
   std::shared_ptr<const genesis::Model> model;
   std::optional<genesis::Session> session;
+  int gpu = -1;                  // the session's device; -1: the CPU
+  genesis::OutputBlocks blocks;  // of that GPU
 };
 
 namespace genesis::c {
@@ -109,6 +134,7 @@ class OnlyUser {
 };
 
 gn_tensor* new_tensor(Tensor tensor, bool is_writable);
+gn_tensor on_gpu(Tensor tensor, int gpu, bool is_writable);  // of tensor_on_gpu()
 gn_tensors* new_tensors(const NamedTensors& tensors);
 char* new_text(const std::string& text);
 SessionOptions session_options(const char* device, int32_t threads);

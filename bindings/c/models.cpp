@@ -2,6 +2,7 @@
 #include <set>
 
 #include "bindings/c/handles.h"
+#include "executor/runtime/device_tensors.h"
 #include "models/hub/open_any.h"
 #include "passes/training/train_step.h"
 #include "schema/file/json_text.h"
@@ -118,14 +119,18 @@ gn_error* describe_one(const char* function, const gn_model* model, const char* 
   return guarded(function, body, entry);
 }
 
-NamedTensors inputs_of(const char* const* names, const gn_tensor* const* tensors, size_t count) {
+// Tensors on the GPU of the session stay there.
+NamedTensors inputs_of(const gn_session& session, const char* const* names, const gn_tensor* const* tensors,
+                       size_t count) {
   NamedTensors inputs;
   if (count == 0) return inputs;
   required(names, "names");
   required(tensors, "tensors");
   for (size_t i = 0; i < count; ++i) {
     const std::string name = text_of(names[i], "a name");
-    if (!inputs.emplace(name, required(tensors[i], "a tensor").tensor).second)
+    const gn_tensor& tensor = required(tensors[i], "a tensor");
+    const bool stays = tensor.on_gpu && tensor.on_gpu->gpu() == session.gpu;
+    if (!inputs.emplace(name, stays ? tensor.tensor : tensor.host()).second)
       fail("the input '{}' was given twice: give each input once", name);
   }
   return inputs;
@@ -143,6 +148,22 @@ gn_error* with_session(const char* function, const gn_session* session, const Bo
         body(*given.session);
       },
       entry);
+}
+
+int gpu_named(const std::string& device) {
+  if (!device.starts_with("cuda")) return -1;
+  return device.size() > 5 ? std::stoi(device.substr(5)) : 0;
+}
+
+// Takes the outputs of a run that are in the memory of a GPU.
+gn_tensors* new_tensors(const std::vector<DeviceOutput>& outputs, int gpu) {
+  auto made = std::make_unique<gn_tensors>();
+  for (const DeviceOutput& output : outputs) {
+    made->names.push_back(output.name);
+    made->tensors.push_back(
+        on_gpu(tensor_on_gpu(output.type, output.memory, output.memory.get(), gpu), gpu, true));
+  }
+  return made.release();
 }
 
 }  // namespace
@@ -224,6 +245,7 @@ gn_error* gn_session_open(const gn_model* model, const gn_session_options* given
     auto made = std::make_unique<gn_session>();
     made->model = required(model, "model").model;
     made->session.emplace(made->model, wanted);
+    made->gpu = gpu_named(made->session->device());
     result = made.release();
   });
 }
@@ -237,14 +259,30 @@ gn_error* gn_session_run(gn_session* session, const char* entry, const char* con
   clear(out);
   const auto body = [&](Session& s) {
     gn_tensors*& result = output(out);
-    result = new_tensors(s.run(text_of(entry, "entry"), inputs_of(names, tensors, count)));
+    result = new_tensors(s.run(text_of(entry, "entry"), inputs_of(*session, names, tensors, count)));
   };
   return with_session("gn_session_run", session, body, entry);
 }
 
+gn_error* gn_session_run_on_device(gn_session* session, const char* entry, const char* const* names,
+                                   const gn_tensor* const* tensors, size_t count, gn_tensors** out) {
+  if (session && session->gpu < 0) return gn_session_run(session, entry, names, tensors, count, out);
+  clear(out);
+  const auto body = [&](Session& s) {
+    gn_tensors*& result = output(out);
+    result =
+        new_tensors(Inspector(s).run_on_device(text_of(entry, "entry"),
+                                               inputs_of(*session, names, tensors, count), session->blocks),
+                    session->gpu);
+  };
+  return with_session("gn_session_run_on_device", session, body, entry);
+}
+
 gn_error* gn_session_start(gn_session* session, const char* entry, const char* const* names,
                            const gn_tensor* const* tensors, size_t count) {
-  const auto body = [&](Session& s) { s.start(text_of(entry, "entry"), inputs_of(names, tensors, count)); };
+  const auto body = [&](Session& s) {
+    s.start(text_of(entry, "entry"), inputs_of(*session, names, tensors, count));
+  };
   return with_session("gn_session_start", session, body, entry);
 }
 
@@ -266,7 +304,7 @@ gn_error* gn_session_state(const gn_session* session, const char* name, gn_tenso
 
 gn_error* gn_session_set_state(gn_session* session, const char* name, const gn_tensor* value) {
   return with_session("gn_session_set_state", session, [&](Session& s) {
-    s.set_state(text_of(name, "name"), required(value, "value").tensor);
+    s.set_state(text_of(name, "name"), required(value, "value").host());
   });
 }
 

@@ -1,8 +1,11 @@
 // Tensors of the C interface, and DLPack in both directions.
 #include <algorithm>
+#include <mutex>
+#include <set>
 
 #include "bindings/c/handles.h"
 #include "executor/runtime/device.h"
+#include "executor/runtime/device_tensors.h"
 
 namespace genesis::c {
 namespace {
@@ -48,6 +51,11 @@ const std::byte* address(const TensorType& type, const void* data) {
   return reinterpret_cast<const std::byte*>(&required(static_cast<const char*>(data), "data"));
 }
 
+gn_tensor on_host(Tensor tensor, bool is_writable) {
+  std::vector<int64_t> sizes = tensor.shape().sizes();
+  return {std::move(tensor), std::move(sizes), is_writable};
+}
+
 bool is_dense(const gn_dl_tensor& tensor) {
   if (!tensor.strides) return true;
   int64_t expected = 1;
@@ -74,20 +82,19 @@ Tensor gathered(const TensorType& type, const gn_dl_tensor& from, const std::byt
   return result;
 }
 
-// Copies a tensor from the memory of a GPU. Throws Error if this build or this machine has no such GPU.
-Tensor downloaded(const TensorType& type, const gn_dl_tensor& from, const std::byte* data) {
-  if (!is_dense(from))
-    fail("a DLPack tensor on a GPU is not dense: make it so first (x.contiguous() in torch)");
-  return with_context(
-      [&] {
-        const std::shared_ptr<Device> device = open_device(fmt::format("cuda:{}", from.device_id), 0);
-        return read_tensor(*device, type, data);
-      },
-      [&] { return fmt::format("while copying a DLPack tensor from the memory of GPU {}", from.device_id); });
+// Throws Error if this build or this machine has no such GPU.
+void check_gpu(int gpu) {
+  static std::mutex mutex;
+  static std::set<int> known;
+  const std::lock_guard lock(mutex);
+  if (known.contains(gpu)) return;
+  with_context([&] { static_cast<void>(open_device(fmt::format("cuda:{}", gpu), 0)); },
+               [&] { return fmt::format("while taking a DLPack tensor from the memory of GPU {}", gpu); });
+  known.insert(gpu);
 }
 
 // `owner` deletes the foreign tensor.
-Tensor taken(const gn_dl_tensor& from, std::shared_ptr<const void> owner) {
+gn_tensor taken(const gn_dl_tensor& from, std::shared_ptr<const void> owner) {
   const int32_t device = from.device_type;
   if (device != kDlHost && device != kDlCuda && device != kDlPinned && device != kDlManaged)
     fail(
@@ -97,12 +104,17 @@ Tensor taken(const gn_dl_tensor& from, std::shared_ptr<const void> owner) {
         device);
   const TensorType type = checked_type(dtype_of_dl(from), from.ndim, from.shape);
   const std::byte* data = address(type, from.data);
-  if (type.numel() == 0) return Tensor(type, nullptr, data);
+  if (type.numel() == 0) return on_host(Tensor(type, nullptr, data), false);
   data += from.byte_offset;
-  if (device == kDlCuda) return downloaded(type, from, data);
+  if (device == kDlCuda) {
+    if (!is_dense(from))
+      fail("a DLPack tensor on a GPU is not dense: make it so first (x.contiguous() in torch)");
+    check_gpu(from.device_id);
+    return on_gpu(tensor_on_gpu(type, std::move(owner), data, from.device_id), from.device_id, false);
+  }
   const bool is_aligned = reinterpret_cast<uintptr_t>(data) % size_of(type.dtype) == 0;
-  if (!is_dense(from)) return gathered(type, from, data);
-  return is_aligned ? Tensor(type, std::move(owner), data) : Tensor::copy_of(type, data);
+  if (!is_dense(from)) return on_host(gathered(type, from, data), false);
+  return on_host(is_aligned ? Tensor(type, std::move(owner), data) : Tensor::copy_of(type, data), false);
 }
 
 template <class Managed>
@@ -133,16 +145,34 @@ DType dtype_of_number(int32_t number) {
   return static_cast<DType>(number);
 }
 
+const Tensor& OnGpu::here() {
+  const std::lock_guard lock(busy_);
+  if (!here_)
+    with_context(
+        [&] {
+          const std::shared_ptr<Device> device = open_device(fmt::format("cuda:{}", gpu_), 0);
+          device->wait_for_default_stream();
+          here_ = read_tensor(*device, there_.type(), there_.data());
+        },
+        [&] { return fmt::format("while copying a tensor from the memory of GPU {}", gpu_); });
+  return *here_;
+}
+
+gn_tensor on_gpu(Tensor tensor, int gpu, bool is_writable) {
+  gn_tensor made = on_host(std::move(tensor), is_writable);
+  if (made.tensor.numel() > 0) made.on_gpu = std::make_shared<OnGpu>(made.tensor, gpu);
+  return made;
+}
+
 gn_tensor* new_tensor(Tensor tensor, bool is_writable) {
-  std::vector<int64_t> sizes = tensor.shape().sizes();
-  return new gn_tensor{std::move(tensor), std::move(sizes), is_writable};
+  return new gn_tensor(on_host(std::move(tensor), is_writable));
 }
 
 gn_tensors* new_tensors(const NamedTensors& tensors) {
   auto made = std::make_unique<gn_tensors>();
   for (const auto& [name, tensor] : tensors) {
     made->names.push_back(name);
-    made->tensors.push_back({tensor, tensor.shape().sizes(), true});
+    made->tensors.push_back(on_host(tensor, true));
   }
   return made.release();
 }
@@ -185,9 +215,15 @@ const int64_t* gn_tensor_sizes(const gn_tensor* tensor) {
 size_t gn_tensor_bytes(const gn_tensor* tensor) {
   return tensor ? static_cast<size_t>(tensor->tensor.bytes()) : 0;
 }
+int32_t gn_tensor_gpu(const gn_tensor* tensor) {
+  return tensor && tensor->on_gpu ? tensor->on_gpu->gpu() : -1;
+}
 const void* gn_tensor_data(const gn_tensor* tensor) {
   if (!tensor) return nullptr;
-  return tensor->tensor.data() ? static_cast<const void*>(tensor->tensor.data()) : kNothing;
+  const std::byte* data = nullptr;
+  gn_error* error = guarded("gn_tensor_data", [&] { data = tensor->host().data(); });
+  if (error) return gn_error_free(error), nullptr;
+  return data ? static_cast<const void*>(data) : kNothing;
 }
 void gn_tensor_free(gn_tensor* tensor) { delete tensor; }
 
@@ -198,7 +234,7 @@ gn_error* gn_tensor_from_dlpack(gn_dl_managed* managed, gn_tensor** out) {
     if (managed->major_version != 1)
       fail("a DLPack tensor has the version {}.{}, expected 1.x", managed->major_version,
            managed->minor_version);
-    result = new_tensor(taken(managed->dl_tensor, owner), false);
+    result = new gn_tensor(taken(managed->dl_tensor, owner));
   });
 }
 
@@ -206,7 +242,7 @@ gn_error* gn_tensor_from_dlpack_legacy(gn_dl_legacy* managed, gn_tensor** out) {
   return guarded("gn_tensor_from_dlpack_legacy", [&] {
     const auto owner = owner_of(&required(managed, "managed"));
     gn_tensor*& result = output(out);
-    result = new_tensor(taken(managed->dl_tensor, owner), false);
+    result = new gn_tensor(taken(managed->dl_tensor, owner));
   });
 }
 
@@ -220,13 +256,16 @@ gn_error* gn_tensor_to_dlpack(const gn_tensor* tensor, gn_dl_managed** out) {
     given->strides.assign(from.sizes.size(), 1);
     for (size_t i = from.sizes.size(); i-- > 1;) given->strides[i - 1] = given->strides[i] * given->sizes[i];
     const DlType& type = dl_type_of(from.tensor.dtype());
-    given->managed = {1,
-                      0,
-                      given.get(),
-                      delete_given,
-                      from.is_writable ? 0 : kReadOnly,
-                      {const_cast<void*>(gn_tensor_data(tensor)), kDlHost, 0, from.tensor.rank(), type.code,
-                       type.bits, 1, given->sizes.data(), given->strides.data(), 0}};
+    const int32_t gpu = gn_tensor_gpu(tensor);
+    const void* data = from.on_gpu ? from.tensor.data() : gn_tensor_data(tensor);
+    given->managed = {
+        1,
+        0,
+        given.get(),
+        delete_given,
+        from.is_writable ? 0 : kReadOnly,
+        {const_cast<void*>(data), from.on_gpu ? kDlCuda : kDlHost, std::max(gpu, 0), from.tensor.rank(),
+         type.code, type.bits, 1, given->sizes.data(), given->strides.data(), 0}};
     result = &given.release()->managed;
   });
 }

@@ -207,7 +207,7 @@ gn_error* gn_lm_decode(gn_lm* lm, const gn_tensor* tokens, char** out) {
   clear(out);
   return with_lm("gn_lm_decode", lm, [&](text::TextModel& model) {
     char*& result = output(out);
-    const auto numbers = required(tokens, "tokens").tensor.as<int64_t>();
+    const auto numbers = required(tokens, "tokens").host().as<int64_t>();
     for (const int64_t token : numbers)
       if (token < 0 || token >= model.vocab_size())
         fail("tokens: {} is no token, expected 0 to {}", token, model.vocab_size() - 1);

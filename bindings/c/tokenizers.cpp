@@ -36,7 +36,7 @@ gn_error* gn_tokenizer_encode(const gn_tokenizer* tokenizer, const char* text, i
 gn_error* gn_tokenizer_decode(const gn_tokenizer* tokenizer, const gn_tensor* tokens, char** out) {
   return guarded("gn_tokenizer_decode", [&] {
     char*& result = output(out);
-    const auto numbers = required(tokens, "tokens").tensor.as<int64_t>();
+    const auto numbers = required(tokens, "tokens").host().as<int64_t>();
     result = new_text(required(tokenizer, "tokenizer").named.tokenizer.decode(numbers));
   });
 }

@@ -71,6 +71,9 @@ class CpuDevice final : public Device {
   }
   void upload(std::byte* to, const std::byte* from, int64_t bytes) override { copy(to, from, bytes); }
   void download(std::byte* to, const std::byte* from, int64_t bytes) override { copy(to, from, bytes); }
+  void copy(std::byte* to, const std::byte* from, int64_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
   void clear(std::byte* to, int64_t bytes) override {
     if (bytes > 0) std::memset(to, 0, static_cast<size_t>(bytes));
   }
@@ -86,10 +89,6 @@ class CpuDevice final : public Device {
   }
 
  private:
-  static void copy(std::byte* to, const std::byte* from, int64_t bytes) {
-    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
-  }
-
   Target target_ = cpu::cpu_target();
   std::unique_ptr<tbb::global_control> more_threads_;
   tbb::task_arena tasks_;

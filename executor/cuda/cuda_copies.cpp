@@ -22,6 +22,12 @@ void copy_by_all_cores(std::byte* to, const std::byte* from, int64_t bytes) {
 
 }  // namespace
 
+void follow_default_stream(cudaStream_t stream) {
+  const cuda::Event given = cuda::make_event(false);
+  check(cudaEventRecord(given.get(), cudaStreamLegacy), "following the default stream");
+  check(cudaStreamWaitEvent(stream, given.get()), "following the default stream");
+}
+
 CudaCopies::PinnedBuffer& CudaCopies::next_buffer() {
   current_ = (current_ + 1) % buffers_.size();
   PinnedBuffer& buffer = buffers_[current_];

@@ -9,6 +9,9 @@
 
 namespace genesis {
 
+// Lets the stream wait for what the process has given the default stream of CUDA so far: other libraries work there.
+void follow_default_stream(cudaStream_t stream);
+
 class CudaCopies {
  public:
   explicit CudaCopies(cudaStream_t stream) : stream_(stream) {}

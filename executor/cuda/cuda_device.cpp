@@ -99,6 +99,19 @@ class CudaDevice final : public Device {
     cuda::check(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), stream_.get()), "clearing memory");
   }
 
+  void copy(std::byte* to, const std::byte* from, int64_t bytes) override {
+    make_current();
+    cuda::check(
+        cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, stream_.get()),
+        "copying on the device");
+  }
+  void wait() override { cuda::wait_for(stream_.get(), "copying on the device"); }
+  void wait_for_default_stream() override {
+    make_current();
+    follow_default_stream(stream_.get());
+  }
+  int gpu() const override { return index_; }
+
   std::unique_ptr<Downloads> make_downloads() override {
     return std::make_unique<CudaDownloads>(index_, stream_.get(), copies_);
   }

@@ -65,20 +65,18 @@ class CudaRunner final : public Runner {
   void rename_kernels(std::vector<std::string>& kernels) const override { joins_.rename_kernels(kernels); }
 
   void bind(const PlanMemory& memory) override {
-    graph_.reset();
     memory_ = memory;
-    memory_.inputs = inputs_.addresses();
-    for (StepCall& call : calls_) {
-      for (size_t k = 0; k < call.inputs.size(); ++k)
-        call.inputs[k].data = memory_.resolve(call.step->inputs[k]);
-      for (size_t k = 0; k < call.outputs.size(); ++k)
-        call.outputs[k].data = memory_.resolve(call.step->outputs[k]);
-      call.context.scratch = memory_.arena + call.step->scratch_offset;
-    }
-    bind_inputs(memory);
+    host_inputs_ = memory.inputs;
+    place(inputs_.addresses(host_inputs_));
   }
 
-  void bind_inputs(const PlanMemory& memory) override { host_inputs_ = memory.inputs; }
+  void bind_inputs(const PlanMemory& memory) override {
+    host_inputs_ = memory.inputs;
+    std::vector<std::byte*> inputs = inputs_.addresses(host_inputs_);
+    if (inputs == memory_.inputs) return;
+    if (under_way_ != UnderWay::kNothing) cuda::wait_for(stream_, "moving inputs");
+    place(std::move(inputs));
+  }
 
   void stage(const std::vector<std::byte*>& inputs) override {
     naming_nodes([&] { inputs_.stage(inputs); });
@@ -93,7 +91,7 @@ class CudaRunner final : public Runner {
         run_on_streams(*options.timeline);
       else
         run_graph();
-      outputs_.fetch(memory_, stream_);
+      outputs_.fetch(memory_, stream_, options.leaves_outputs);
     });
   }
 
@@ -126,6 +124,19 @@ class CudaRunner final : public Runner {
 
  private:
   DeviceFault* device_fault() const { return reinterpret_cast<DeviceFault*>(fault_.get()); }
+
+  // Lets the steps read the inputs at these addresses, and everything else in the plan's memory.
+  void place(std::vector<std::byte*> inputs) {
+    graph_.reset();
+    memory_.inputs = std::move(inputs);
+    for (StepCall& call : calls_) {
+      for (size_t k = 0; k < call.inputs.size(); ++k)
+        call.inputs[k].data = memory_.resolve(call.step->inputs[k]);
+      for (size_t k = 0; k < call.outputs.size(); ++k)
+        call.outputs[k].data = memory_.resolve(call.step->outputs[k]);
+      call.context.scratch = memory_.arena + call.step->scratch_offset;
+    }
+  }
 
   // The work that the stream has been given since the host last waited for it.
   enum class UnderWay { kNothing, kOneRun, kManyRuns, kSteps };

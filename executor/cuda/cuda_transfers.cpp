@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "executor/cuda/cuda_copies.h"
+#include "executor/runtime/device_tensors.h"
 #include "schema/core/error.h"
 
 namespace genesis {
@@ -11,6 +13,7 @@ namespace {
 using cuda::check;
 
 constexpr int64_t kAlignment = 256;
+constexpr int kMaxMoves = 8;                   // a graph is captured again so often before inputs are copied
 constexpr int64_t kMaxOutputBytes = 64 << 20;  // limit, since pinned memory is taken from the whole machine
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -25,10 +28,40 @@ InputBuffers::InputBuffers(const Plan& plan, int device) : plan_(plan), device_i
   if (bytes_ > 0) device_ = cuda::allocate(device, bytes_);
 }
 
-std::vector<std::byte*> InputBuffers::addresses() const {
+std::vector<std::byte*> InputBuffers::addresses(const std::vector<std::byte*>& host) {
   std::vector<std::byte*> at;
-  for (int64_t offset : offsets_) at.push_back(device_.get() + offset);
-  return at;
+  for (size_t i = 0; i < offsets_.size(); ++i) {
+    // Kernels load vectors, so they need the alignment of a buffer of our own.
+    const bool in_place = moves_ < kMaxMoves && i < host.size() &&
+                          reinterpret_cast<uintptr_t>(host[i]) % kAlignment == 0 && gpu_of(host[i]);
+    at.push_back(in_place ? host[i] : device_.get() + offsets_[i]);
+  }
+  if (!read_at_.empty() && at != read_at_) ++moves_;
+  return read_at_ = std::move(at);
+}
+
+bool InputBuffers::some_on_gpu(const std::vector<std::byte*>& given) const {
+  return std::ranges::any_of(given, [](const std::byte* data) { return gpu_of(data).has_value(); });
+}
+
+// Copies each input that is not read in place, from wherever it is.
+void InputBuffers::bring_each(const std::vector<std::byte*>& given, cudaStream_t stream) {
+  follow_default_stream(stream);
+  const auto is_upload = [&](size_t i) { return plan_.inputs[i].type.bytes() > 0 && !gpu_of(given[i]); };
+  Pinned* pinned = nullptr;
+  for (size_t i = 0; i < given.size(); ++i)
+    if (is_upload(i) && !pinned) pinned = &fill(given);
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (read_at_[i] == given[i] || plan_.inputs[i].type.bytes() == 0) continue;
+    const bool is_here = is_upload(i);
+    check(cudaMemcpyAsync(read_at_[i], is_here ? pinned->memory.get() + offsets_[i] : given[i],
+                          static_cast<size_t>(plan_.inputs[i].type.bytes()),
+                          is_here ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToDevice, stream),
+          "bringing inputs to the device");
+  }
+  if (!pinned) return;
+  check(cudaEventRecord(pinned->uploaded.get(), stream), "bringing inputs to the device");
+  pinned->busy = pinned->awaited = true;
 }
 
 void InputBuffers::bring(const std::vector<std::byte*>& host, cudaStream_t stream) {
@@ -40,6 +73,8 @@ void InputBuffers::bring(const std::vector<std::byte*>& host, cudaStream_t strea
           "taking staged inputs");
     check(cudaEventRecord(taken_.get(), stream), "taking staged inputs");
     staged_through_->awaited = true;
+  } else if (some_on_gpu(host)) {
+    bring_each(host, stream);
   } else {
     Pinned& from = fill(host);
     upload(from, device_.get(), stream);
@@ -49,7 +84,7 @@ void InputBuffers::bring(const std::vector<std::byte*>& host, cudaStream_t strea
 }
 
 void InputBuffers::stage(const std::vector<std::byte*>& host) {
-  if (bytes_ == 0) return;
+  if (bytes_ == 0 || some_on_gpu(host)) return;
   if (!staging_) {
     staging_ = cuda::allocate(device_index_, bytes_);
     side_ = cuda::make_stream();
@@ -69,7 +104,7 @@ void InputBuffers::runs_are_done() {
 InputBuffers::Pinned& InputBuffers::fill(const std::vector<std::byte*>& host) {
   Pinned& to = free_one();
   for (size_t i = 0; i < host.size(); ++i)
-    if (const int64_t bytes = plan_.inputs[i].type.bytes(); bytes > 0)
+    if (const int64_t bytes = plan_.inputs[i].type.bytes(); bytes > 0 && !gpu_of(host[i]))
       std::memcpy(to.memory.get() + offsets_[i], host[i], static_cast<size_t>(bytes));
   return to;
 }
@@ -107,10 +142,10 @@ bool OutputBuffers::has_all() const {
   return std::none_of(places_.begin(), places_.end(), [](int64_t place) { return place < 0; });
 }
 
-void OutputBuffers::fetch(const PlanMemory& memory, cudaStream_t stream) {
+void OutputBuffers::fetch(const PlanMemory& memory, cudaStream_t stream, bool leaves_outputs) {
   RunPlace& to = place_of_next();
   for (size_t i = 0; i < places_.size(); ++i)
-    if (places_[i] >= 0)
+    if (places_[i] >= 0 && !leaves_outputs)
       check(
           cudaMemcpyAsync(to.memory.get() + places_[i], memory.resolve(plan_.outputs[i].buffer),
                           static_cast<size_t>(plan_.outputs[i].type.bytes()), cudaMemcpyDeviceToHost, stream),

@@ -12,14 +12,19 @@
 
 namespace genesis {
 
-// The inputs of a plan at fixed device addresses, where a captured graph reads them. There are two pinned buffers: while the
+// The inputs of a plan at device addresses where a captured graph reads them. There are two pinned buffers: while the
 // inputs of one run are being uploaded or used, those of the next run can be written.
+//
+// An input that lies in the memory of this GPU (gpu_of()) is read in place, so a graph has to be captured again when its address
+// changes. If addresses change with most runs, copies on the device are cheaper, and such inputs are copied from then on.
 class InputBuffers {
  public:
   InputBuffers(const Plan& plan, int device);
 
-  std::vector<std::byte*> addresses() const;
-  // Uploads the inputs on the stream of a run, before the run. `host`, by input, may be reused on return.
+  // Returns where runs with these inputs read them, by input. `host` has the callers' addresses, on the host or on this GPU.
+  std::vector<std::byte*> addresses(const std::vector<std::byte*>& host);
+  // Uploads the inputs on the stream of a run, before the run, unless they are read in place. `host`, by input, may be reused on
+  // return if it is on the host.
   void bring(const std::vector<std::byte*>& host, cudaStream_t stream);
   // Uploads the inputs of the next run during a run, into separate memory and on a separate stream. The next bring() with the
   // same addresses uses them; their bytes must not have changed by then.
@@ -38,9 +43,13 @@ class InputBuffers {
   Pinned& fill(const std::vector<std::byte*>& host);
   Pinned& free_one();
   void upload(Pinned& from, std::byte* to, cudaStream_t stream);
+  void bring_each(const std::vector<std::byte*>& given, cudaStream_t stream);
+  bool some_on_gpu(const std::vector<std::byte*>& given) const;
 
   const Plan& plan_;
   int device_index_;
+  std::vector<std::byte*> read_at_;  // the last result of addresses()
+  int moves_ = 0;                    // number of results that differed from the one before
   std::vector<int64_t> offsets_;
   int64_t bytes_ = 0;
   std::shared_ptr<std::byte> device_;
@@ -59,7 +68,8 @@ class OutputBuffers {
  public:
   explicit OutputBuffers(const Plan& plan);
 
-  void fetch(const PlanMemory& memory, cudaStream_t stream);
+  // Copies the outputs of a run behind it, or only marks its end if the run leaves them where they are.
+  void fetch(const PlanMemory& memory, cudaStream_t stream, bool leaves_outputs);
   // Waits for the oldest fetch that has not been waited for; without one, for the stream.
   void wait(cudaStream_t stream);
   // Returns true if some fetch has not been waited for.

@@ -44,6 +44,14 @@ class Device {
   virtual void upload(std::byte* to, const std::byte* from, int64_t bytes) = 0;
   virtual void download(std::byte* to, const std::byte* from, int64_t bytes) = 0;
   virtual void clear(std::byte* to, int64_t bytes) = 0;
+  // Copies within the device's memory, in order with the started runs.
+  virtual void copy(std::byte* to, const std::byte* from, int64_t bytes) { upload(to, from, bytes); }
+  // Waits for the started runs and copies.
+  virtual void wait() {}
+  // Lets later runs and copies wait for what other libraries have given CUDA's default stream so far.
+  virtual void wait_for_default_stream() {}
+  // Returns the number of the GPU; -1: it is none.
+  virtual int gpu() const { return -1; }
   // Makes an object that copies device memory while runs go on. The device must outlive it.
   virtual std::unique_ptr<Downloads> make_downloads() = 0;
 

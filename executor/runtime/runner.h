@@ -21,7 +21,7 @@ struct PlanMemory {
   std::byte* arena = nullptr;
   std::vector<std::byte*> states;     // by state index; null for states the plan does not touch
   std::vector<std::byte*> constants;  // by tensor index; never written
-  std::vector<std::byte*> inputs;     // by Plan::inputs; never written
+  std::vector<std::byte*> inputs;  // by Plan::inputs; never written; gpu_of() tells those in a GPU's memory
 
   std::byte* resolve(const BufferRef& ref) const;
 };
@@ -62,6 +62,8 @@ struct RunOptions {
       nullptr;                   // filled by step if not null; steps then run one after the other
   Timeline* timeline = nullptr;  // filled if not null, unless timings or an observer are given
   StepObserver observer;
+  bool leaves_outputs =
+      false;  // on: the outputs are read from the plan's memory, and output() has none of them
 };
 
 // Throws the Error of a step that reported a fault.

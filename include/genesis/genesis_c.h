@@ -72,7 +72,7 @@ enum {
 };
 enum { GN_MAX_RANK = 8 };
 
-// A tensor in host memory, dense and row-major.
+// A tensor, dense and row-major: in host memory, or one of gn_tensor_from_dlpack() and gn_session_run_on_device() in that of a GPU.
 typedef struct gn_tensor gn_tensor;
 // Makes a tensor that reads `data` in place: the caller keeps it valid, and unchanged while it is used by a run, until the tensor
 // is freed. Later runs see what was written in between.
@@ -85,7 +85,11 @@ int32_t gn_tensor_dtype(const gn_tensor* tensor);  // -1 for null
 int32_t gn_tensor_rank(const gn_tensor* tensor);   // -1 for null
 const int64_t* gn_tensor_sizes(const gn_tensor* tensor);
 size_t gn_tensor_bytes(const gn_tensor* tensor);
-const void* gn_tensor_data(const gn_tensor* tensor);  // never null for a tensor, even without elements
+// Returns the elements on the host, never null for a tensor there, even without elements. Those of a tensor on a GPU are copied by the
+// first call; null if that fails.
+const void* gn_tensor_data(const gn_tensor* tensor);
+int32_t gn_tensor_gpu(
+    const gn_tensor* tensor);  // the GPU that has the elements, from 0; -1: the host has them
 void gn_tensor_free(gn_tensor* tensor);
 
 // DLPack 1.x, the exchange of tensors without a copy. These structs have the layout of DLTensor, DLManagedTensorVersioned and
@@ -114,7 +118,8 @@ typedef struct gn_dl_legacy {
 } gn_dl_legacy;
 // Make a tensor of a foreign one and take it over: it is deleted with the last user of its bytes, or at once if there was an
 // error. Dense tensors in memory that the host reads (types 1, 3 and 13) are not copied, others are. One in the memory of a GPU (type 2)
-// must be dense, and what writes it must have ended: it is copied to the host.
+// must be dense, and what writes it must have ended or be in CUDA's default stream. Sessions of that GPU read it in place; all else
+// reads a copy on the host, which is made once.
 gn_error* gn_tensor_from_dlpack(gn_dl_managed* managed, gn_tensor** out);
 gn_error* gn_tensor_from_dlpack_legacy(gn_dl_legacy* managed, gn_tensor** out);
 // Gives a tensor away; the receiver calls managed->deleter. Results of runs may be written, other tensors are marked read-only.
@@ -201,6 +206,11 @@ const char* gn_session_device(const gn_session* session);  // "cpu", "cuda", "cu
 // Runs an entry point with `count` inputs. The outputs are copies.
 gn_error* gn_session_run(gn_session* session, const char* entry, const char* const* names,
                          const gn_tensor* const* tensors, size_t count, gn_tensors** out);
+// The same, but the outputs are copies in the memory of the session's GPU, complete and valid until they are freed: gn_tensor_to_dlpack()
+// gives them away there. On a CPU it is gn_session_run(). Their memory is used again once they are freed, behind what CUDA's default
+// stream has been given by then: work in other streams must have ended.
+gn_error* gn_session_run_on_device(gn_session* session, const char* entry, const char* const* names,
+                                   const gn_tensor* const* tensors, size_t count, gn_tensors** out);
 // gn_session_start() begins a run and returns, gn_session_wait() gives its outputs. Up to two runs may be started before the first
 // is waited for; their inputs must stay valid and unchanged until then. On a CPU start() does the work.
 gn_error* gn_session_start(gn_session* session, const char* entry, const char* const* names,

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "executor/inspector.h"
+#include "executor/runtime/device.h"
+#include "executor/runtime/device_tensors.h"
 #include "executor/session.h"
 #include "models/zoo.h"
 #include "passes/pipelines.h"
@@ -16,6 +18,7 @@
 #include "tests/cuda/alike.h"
 #include "tests/cuda/on_gpu.h"
 #include "tests/cuda/tiny_qwen.h"
+#include "tests/error_of.h"
 #include "tests/op_harness.h"
 
 namespace genesis {
@@ -66,6 +69,51 @@ TEST_F(Cuda, RunsWithSizesThatChange) {
         "scale", {{"x", Tensor::of<float>({batch, 2}, x)}, {"shift", Tensor::of<float>({batch}, shift)}});
     EXPECT_EQ(outputs.at("y").to_doubles(), expected) << batch;
   }
+}
+
+// Memory of the GPU with values that a session reads in place.
+struct OnDevice {
+  OnDevice(Device& device, int64_t floats) : memory(device.allocate(4 * floats)) {}
+  // Writes the values, `at` floats behind the beginning of the memory, and returns a tensor over them.
+  Tensor tensor(Device& device, const std::vector<float>& values, int64_t at = 0) const {
+    const auto count = static_cast<int64_t>(values.size());
+    std::byte* data = memory.get() + 4 * at;
+    device.upload(data, reinterpret_cast<const std::byte*>(values.data()), 4 * count);
+    device.wait();
+    return tensor_on_gpu({DType::f32, Shape({count})}, memory, data, 0);
+  }
+  DeviceMemory memory;
+};
+
+TEST_F(Cuda, InputsAndOutputsStayOnTheDevice) {
+  const auto device = open_device("cuda", 0);
+  Session session(model(), {.device = "cuda"});
+  Inspector inspector(session);
+  OutputBlocks blocks;
+  Doubles expected{10, 20};
+  std::vector<DeviceOutput> kept;
+  // The address moves each time, until the session copies; an address that is not aligned is copied at once.
+  for (int run = 0; run < 12; ++run) {
+    const OnDevice memory(*device, 64);
+    const float step = static_cast<float>(run) + 0.5F;
+    const Tensor x = memory.tensor(*device, {step, -step}, run % 3 == 2 ? 1 : 0);
+    ASSERT_EQ(gpu_of(x.data()), 0);
+    const auto outputs = inspector.run_on_device("step", {{"x", x}}, blocks);
+    expected[0] += step, expected[1] -= step;
+    ASSERT_EQ(outputs.at(1).name, "after");
+    EXPECT_EQ(read_tensor(*device, outputs[1].type, outputs[1].memory.get()).to_doubles(), expected) << run;
+    if (run == 0) kept = outputs;
+  }
+  EXPECT_EQ(read_tensor(*device, kept[1].type, kept[1].memory.get()).to_doubles(), (Doubles{10.5, 19.5}))
+      << "outputs that are held are not written again";
+  const OnDevice memory(*device, 64);
+  const Tensor x = memory.tensor(*device, {1, 1});
+  EXPECT_EQ(session.run("step", {{"x", x}}).at("before").to_doubles(), expected);
+  Session on_cpu(model(), {.device = "cpu"});
+  EXPECT_NE(error_of([&] {
+              on_cpu.run("step", {{"x", x}});
+            }).find("is in the memory of GPU 0, but the session"),
+            std::string::npos);
 }
 
 TEST_F(Cuda, StatesLiveOnTheDeviceAndMoveOn) {

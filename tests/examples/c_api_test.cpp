@@ -111,7 +111,7 @@ TEST_F(Doubling, PassesTensorsByDlpackWithoutACopy) {
   EXPECT_EQ(static_cast<const float*>(gn_tensor_data(back))[1], 3);
   gn_tensor_free(back);
   std::string text;
-  // Memory of a GPU is copied; here it is refused, because no machine has that many GPUs.
+  // Memory of a GPU stays there; here it is refused, because no machine has that many GPUs.
   for (const auto& [device, said] : {std::pair{10, "expected host memory or a GPU's"}, {2, "is not dense"}}) {
     columns.dl_tensor.device_type = device;
     EXPECT_EQ(code_of(gn_tensor_from_dlpack_legacy(&columns, &back), &text), GN_ERROR);
@@ -127,6 +127,23 @@ TEST_F(Doubling, PassesTensorsByDlpackWithoutACopy) {
   EXPECT_EQ(gn_tensor_data(back), rows);
   gn_tensor_free(back);
   EXPECT_EQ(deleted, 5);
+}
+
+// On a CPU there is no other memory, so that the outputs are those of a usual run.
+TEST_F(Doubling, RunsOnItsDevice) {
+  const char* const name = "x";
+  gn_tensors* outputs = nullptr;
+  expect_ok(gn_session_run_on_device(session_, "forward", &name, &input_, 1, &outputs));
+  const gn_tensor* y = gn_tensors_find(outputs, "y");
+  ASSERT_NE(y, nullptr);
+  EXPECT_EQ(gn_tensor_gpu(y), -1);
+  EXPECT_EQ(gn_tensor_gpu(nullptr), -1);
+  EXPECT_EQ(static_cast<const float*>(gn_tensor_data(y))[1], 41);
+  gn_tensors_free(outputs);
+  outputs = reinterpret_cast<gn_tensors*>(this);
+  EXPECT_EQ(code_of(gn_session_run_on_device(nullptr, "forward", &name, &input_, 1, &outputs)),
+            GN_BAD_ARGUMENT);
+  EXPECT_EQ(outputs, nullptr) << "a failure sets the output to null";
 }
 
 TEST_F(Doubling, ErrorsSayWhere) {
@@ -353,6 +370,11 @@ gn_error* mutated_session(Draw& d, const Objects& o, size_t which) {
   if (which == 5) return gn_session_save(session, d.text("/nowhere/m.genesis"));
   if (which == 6) return gn_session_load(session, d.text("/nowhere/m.genesis"));
   if (which == 7) return gn_session_set_seed(session, d.size(1));
+  if (which == 8)
+    return with_out<gn_tensors>(d, [&](gn_tensors** out) {
+      return gn_session_run_on_device(session, d.text("forward"), d.pointer(names), d.pointer(tensors),
+                                      d.up_to(2), out);
+    });
   return gn_session_reset_caches(session);
 }
 
@@ -404,7 +426,7 @@ TEST_F(Doubling, MutatedArgumentsGiveErrors) {
   expect_ok(run("x", input_, &o.tensors));
   using Mutated = gn_error* (*)(Draw&, const Objects&, size_t);
   const std::pair<Mutated, size_t> kinds[] = {
-      {mutated_tensor, 5}, {mutated_graph, 6}, {mutated_model, 8}, {mutated_session, 9}, {mutated_text, 7}};
+      {mutated_tensor, 5}, {mutated_graph, 6}, {mutated_model, 8}, {mutated_session, 10}, {mutated_text, 7}};
   int errors = 0, successes = 0;
   for (const auto& [call, count] : kinds)
     for (size_t which = 0; which < count; ++which)
@@ -449,6 +471,15 @@ TEST(CInterface, ExportsWhatTheHeaderDeclares) {
 
 Process in_shell(const std::string& command) { return run_process({"sh", "-c", command}); }
 
+// Of other libraries there are types and static variables of inline functions alone, which a process has once.
+TEST(CInterface, NoFunctionOfAnotherLibraryIsExported) {
+  if (in_shell("command -v nm").code != 0) GTEST_SKIP() << "nm is not there: apt-get install binutils";
+  const Process exported =
+      in_shell("nm -D --defined-only " GENESIS_BUILD_ROOT "/libgenesis.so." GENESIS_VERSION
+               " | awk '{ print $3 }' | grep -vE '^(gn_|GENESIS_C_|_ZT|_ZZ|_ZGVZ)|7genesis'");
+  EXPECT_EQ(exported.out, "");
+}
+
 // packaging/abi.txt lists what the header had: nothing of it may change, and only structs that begin with their size may grow.
 TEST(CInterface, NothingOfTheHeaderChanges) {
   const TemporaryFolder folder;
@@ -469,6 +500,32 @@ TEST(CInterface, NothingOfTheHeaderChanges) {
     const Process changed = in_shell(check + (folder / "h.h").string());
     EXPECT_EQ(changed.code, 1) << before;
     EXPECT_NE(changed.err.find(said), std::string::npos) << changed.err;
+  }
+}
+
+// The program of the last tag runs with this library, and abidiff finds what changed on purpose.
+TEST(CInterface, ProgramsOfEarlierVersionsRun) {
+  const TemporaryFolder folder;
+  const fs::path root = GENESIS_SOURCE_ROOT, build = GENESIS_BUILD_ROOT;
+  const std::string abi = (root / "packaging/abi.py").string();
+  const Process tag = in_shell(abi + " against " + build.string());
+  EXPECT_EQ(tag.code, 0) << tag.err;
+  const std::string header = text_of(root / "include/genesis/genesis_c.h");
+  const std::tuple<const char*, const char*, const char*> changes[] = {
+      {"x^", "", ""},
+      {"int64_t context;", "int32_t context;", "type size changed from 32 to 64"},
+      {"void gn_text_free\\(char\\* text\\);", "$& void gn_text_print(char* text);", "gn_text_print"}};
+  for (const auto& [now, before, said] : changes) {
+    for (const char* file :
+         {"packaging/exports.map", "examples/c_program.c", "include/genesis/genesis_c.h"}) {
+      fs::create_directories((folder / file).parent_path());
+      fs::copy_file(root / file, folder / file, fs::copy_options::overwrite_existing);
+    }
+    std::ofstream(folder / "include/genesis/genesis_c.h")
+        << std::regex_replace(header, std::regex(now), before);
+    const Process compared = in_shell(abi + " compare " + (folder / "").string() + " " + build.string());
+    EXPECT_EQ(compared.code, *said ? 1 : 0) << compared.err;
+    EXPECT_NE(compared.err.find(said), std::string::npos) << compared.err;
   }
 }
 

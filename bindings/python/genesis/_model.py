@@ -233,7 +233,17 @@ class Session:
         return lib.session_device(self._handle).decode()
 
     def run(self, entry=None, /, **inputs):
-        """Runs an entry point and returns its outputs by name, as tensors. Inputs are read in place, without a copy."""
+        """Runs an entry point and returns its outputs by name, as tensors. Inputs are read in place, without a copy.
+
+        Arrays on the session's GPU stay there; the outputs come to the host.
+        """
+        return self._run(lib.session_run, entry, inputs)
+
+    def run_on_device(self, entry=None, /, **inputs):
+        """The same, but the outputs stay in the memory of the session's GPU: torch.from_dlpack(y) shares it."""
+        return self._run(lib.session_run_on_device, entry, inputs)
+
+    def _run(self, function, entry, inputs):
         entry = self._entry if entry is None else entry
         key = (entry, *inputs)
         known = self._names.get(key)
@@ -243,7 +253,7 @@ class Session:
         name, names, Array = known
         tensors = [as_tensor(value) for value in inputs.values()]
         outputs = c_void_p()
-        error = lib.session_run(self._handle, name, names, Array(*[t._as_parameter_ for t in tensors]), len(tensors), byref(outputs))
+        error = function(self._handle, name, names, Array(*[t._as_parameter_ for t in tensors]), len(tensors), byref(outputs))
         if error:
             check(error)
         return self._taken(key, outputs)

@@ -1,4 +1,4 @@
-"""Tensors in host memory that pass to and from other packages by DLPack, without a copy."""
+"""Tensors that pass to and from other packages by DLPack, without a copy."""
 
 import ctypes
 from ctypes import byref, c_char_p, c_int64, c_void_p, py_object
@@ -65,15 +65,39 @@ class Tensor:
         return {'version': 3, 'shape': self.shape, 'typestr': _TYPESTR[dtype],
                 'data': (lib.tensor_data(self._as_parameter_), False)}
 
+    @property
+    def gpu(self):
+        """The GPU that has the elements, from 0; None if the host has them."""
+        gpu = lib.tensor_gpu(self._as_parameter_)
+        return None if gpu < 0 else gpu
+
+    def cpu(self):
+        """Returns the tensor on the host: itself if it is there, else a copy."""
+        if self.gpu is None:
+            return self
+        handle, rank = c_void_p(), lib.tensor_rank(self._as_parameter_)
+        data = ctypes.cast(lib.tensor_data(self._as_parameter_), c_char_p)
+        check(lib.tensor_copy(lib.tensor_dtype(self._as_parameter_), rank, lib.tensor_sizes(self._as_parameter_), data,
+                              lib.tensor_bytes(self._as_parameter_), byref(handle)))
+        return Tensor(handle)
+
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        # The elements are complete, so that no stream has to wait for them.
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            if tuple(dl_device) != (1, 0):
+                raise BufferError('a tensor of genesis goes to another package on the device where it is, or on the host')
+            return self.cpu().__dlpack__(max_version=max_version)
         if max_version is None or max_version[0] < 1:
+            if self.gpu is not None:
+                raise BufferError('a tensor on a GPU is passed by DLPack 1.0 and newer: .cpu() copies it to the host')
             return self.numpy().__dlpack__()
         managed = c_void_p()
         check(lib.tensor_to_dlpack(self._as_parameter_, byref(managed)))
         return _new_capsule(managed, _NEW, _delete_unused)
 
     def __dlpack_device__(self):
-        return 1, 0
+        gpu = self.gpu
+        return (1, 0) if gpu is None else (2, gpu)
 
     def tolist(self):
         """The elements as a list of numbers, in the order of memory."""
@@ -150,10 +174,19 @@ def _of_buffer(value):
 _HOST = (1, 3, 13)  # DLPack's numbers of memory that the host reads: its own, pinned, and managed by CUDA
 
 
-def _exported(value, export):
-    """Returns the capsule of an array; of one on a GPU that of a copy on the host, which its package makes in the right order."""
+_CUDA = 2
+
+
+def _exported(value, export, stays=True):
+    """Returns the capsule of an array. `stays` is False for one on a GPU that its package has to copy to the host."""
     find_device = getattr(value, '__dlpack_device__', None)
-    if find_device is not None and find_device()[0] not in _HOST:
+    device = find_device()[0] if find_device is not None else 1
+    if device == _CUDA and stays:
+        try:
+            return export(max_version=(1, 0), stream=1)  # complete for the default stream, which sessions follow
+        except (BufferError, TypeError):
+            pass  # older than DLPack 1.0
+    if device not in _HOST:
         try:
             return export(max_version=(1, 0), dl_device=(1, 0), copy=True)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
@@ -180,7 +213,15 @@ def as_tensor(value):
         if isinstance(value, (bytearray, memoryview)) or type(value).__module__ == 'array':
             return _of_buffer(value)
         raise TypeError(f'expected an array with __dlpack__ (numpy, torch, jax), a buffer, a number or a list, got {type(value).__name__}')
-    capsule = _exported(value, export)
+    try:
+        return _of_capsule(_exported(value, export))
+    except lib.GenesisError:
+        if getattr(value, '__dlpack_device__', lambda: (1, 0))()[0] in _HOST:
+            raise
+        return _of_capsule(_exported(value, export, stays=False))  # a library without that GPU, or an array that is not dense
+
+
+def _of_capsule(capsule):
     handle = c_void_p()
     if _is_valid(capsule, _NEW):
         pointer = _pointer_of(capsule, _NEW)
