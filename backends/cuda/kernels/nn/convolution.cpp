@@ -12,13 +12,27 @@ KernelImpl plain_windows(void (*run)(const KernelContext&)) {
   return {.name = "plain", .run = run, .prepare = prepare_convolution};
 }
 
+KernelImpl plain_forward() { return plain_windows(run_plain_convolution); }
+
+// Packed weights are for CPUs.
+template <KernelImpl (*kMake)()>
+KernelImpl unless_packed() {
+  KernelImpl made = kMake();
+  made.can_run = [](const KernelQuery& query) -> std::optional<std::string> {
+    static const auto kDeclines = kMake().can_run;
+    if (convolution_shape(query).is_packed) return "takes weights as a file has them";
+    return kDeclines ? kDeclines(query) : std::nullopt;
+  };
+  return made;
+}
+
 }  // namespace
 
 std::span<const OpKernel> convolution_kernels() {
   static const OpKernel kKernels[] = {
-      {"convolution", depthwise_convolution()},
-      {"convolution", cudnn_convolution()},
-      {"convolution", plain_windows(run_plain_convolution)},
+      {"convolution", unless_packed<depthwise_convolution>()},
+      {"convolution", unless_packed<cudnn_convolution>()},
+      {"convolution", unless_packed<plain_forward>()},
       {"convolution_transposed", depthwise_transposed()},
       {"convolution_transposed", cudnn_transposed()},
       {"convolution_transposed", plain_windows(run_plain_transposed)},
