@@ -471,7 +471,7 @@ TEST(CInterface, ExportsWhatTheHeaderDeclares) {
 
 Process in_shell(const std::string& command) { return run_process({"sh", "-c", command}); }
 
-// Of other libraries there are types and static variables of inline functions alone, which a process has once.
+// The library exports types and static variables of other libraries, which a process has once, but none of their functions.
 TEST(CInterface, NoFunctionOfAnotherLibraryIsExported) {
   if (in_shell("command -v nm").code != 0) GTEST_SKIP() << "nm is not there: apt-get install binutils";
   const Process exported =
