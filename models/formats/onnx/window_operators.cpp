@@ -18,7 +18,7 @@ Value convolve(Call& call, Value x, Value weight, Value bias) {
   std::vector<int64_t> window = call.list("kernel_shape");
   if (window.empty())
     for (int axis = 2; axis < weight.rank(); ++axis) window.push_back(weight.dim(axis).value());
-  const Windows w = windows_of(call, x, window);
+  const WindowAttributes w = windows_of(call, x, window);
   ConvOptions options{.stride = w.stride, .dilation = w.dilation, .groups = call.attribute("group", 1)};
   if (w.crops())
     x = padded_by(x, w, 0);
@@ -74,7 +74,7 @@ Value spread(Value x, const std::vector<int64_t>& stride) {
 }
 
 // The amounts that a transposed convolution cuts off at both ends of its result.
-void set_cuts(Call& call, Value x, const std::vector<int64_t>& window, Windows& w,
+void set_cuts(Call& call, Value x, const std::vector<int64_t>& window, WindowAttributes& w,
               std::vector<int64_t>& extra) {
   const std::vector<int64_t> sizes = call.list("output_shape");
   const std::string kind = call.text("auto_pad", "NOTSET");
@@ -100,7 +100,7 @@ Value transposed_convolution(Call& call) {
     window.push_back(weight.dim(axis).value()), spatial.push_back(axis);
   call.accept_any("kernel_shape");
   const size_t count = window.size();
-  Windows w = plain_windows(call, window);
+  WindowAttributes w = plain_windows(call, window);
   std::vector<int64_t> extra = call.list("output_padding", std::vector<int64_t>(count, 0));
   set_cuts(call, x, window, w, extra);
   const int64_t groups = call.attribute("group", 1), in = weight.dim(0).value(), out = weight.dim(1).value();
@@ -134,7 +134,7 @@ Value transposed_convolution(Call& call) {
 Value in_reals(Value x) { return is_float(x.dtype()) ? x : cast(x, DType::f32); }
 
 // The place in the whole tensor of the greatest element of each window.
-Value places_of_greatest(Call& call, Value x, const Windows& w, bool by_column) {
+Value places_of_greatest(Call& call, Value x, const WindowAttributes& w, bool by_column) {
   const int spatial = x.rank() - 2;
   Dim area = 1;
   for (int axis = 2; axis < x.rank(); ++axis) area = area * x.dim(axis);
@@ -160,7 +160,7 @@ Value places_of_greatest(Call& call, Value x, const Windows& w, bool by_column) 
 
 Results max_pooled(Call& call) {
   const Value given = call.tensor(0), x = in_reals(given);
-  const Windows w = windows_of(call, x, call.list("kernel_shape"));
+  const WindowAttributes w = windows_of(call, x, call.list("kernel_shape"));
   const bool by_column = call.attribute("storage_order", 0) != 0;
   constexpr double kMinimum = -std::numeric_limits<double>::infinity();
   PoolOptions options{.window = w.window, .stride = w.stride, .dilation = w.dilation};
@@ -173,7 +173,7 @@ Results max_pooled(Call& call) {
 
 Value average_pooled(Call& call) {
   const Value x = call.tensor(0);
-  Windows w = windows_of(call, x, call.list("kernel_shape"));
+  WindowAttributes w = windows_of(call, x, call.list("kernel_shape"));
   const bool counts_padding = call.attribute("count_include_pad", 0) != 0;
   if (w.is_small())
     return avg_pool(x, {.window = w.window,
@@ -186,14 +186,14 @@ Value average_pooled(Call& call) {
   Shape one_image = x.shape();
   one_image[0] = one_image[1] = 1;
   Value ones = call.g().ones(one_image, x.dtype());
-  const Windows overhang = counts_padding ? w.without_padding() : w;
+  const WindowAttributes overhang = counts_padding ? w.without_padding() : w;
   if (counts_padding) ones = padded_by(ones, w, 1);
   return window_sums(x, w) / window_sums(ones, overhang);
 }
 
 Value power_pooled(Call& call) {
   const Value x = call.tensor(0);
-  const Windows w = windows_of(call, x, call.list("kernel_shape"));
+  const WindowAttributes w = windows_of(call, x, call.list("kernel_shape"));
   const double p = call.version() < 2 ? call.real("p", 2) : static_cast<double>(call.attribute("p", 2));
   if (p == 2) return sqrt(window_sums(square(x), w));
   return pow(window_sums(pow(abs(x), p), w), 1 / p);
@@ -216,7 +216,7 @@ Value power_of_image(Call& call) {
 Value unpooled(Call& call) {
   const Value x = call.tensor(0), places = call.tensor(1);
   const std::vector<int64_t> window = call.list("kernel_shape");
-  const Windows w = plain_windows(call, window);
+  const WindowAttributes w = plain_windows(call, window);
   Shape whole = {x.dim(0), x.dim(1)};
   for (size_t i = 0; i < window.size(); ++i)
     whole.push_back((x.dim(static_cast<int64_t>(i) + 2) - 1) * w.stride[i] + window[i] - w.before[i] -
@@ -235,7 +235,7 @@ Value unpooled(Call& call) {
 Value image_from_columns(Call& call) {
   const Value x = call.tensor(0);
   const std::vector<int64_t> sizes = call.integers(1), window = call.integers(2);
-  const Windows w = plain_windows(call, window);
+  const WindowAttributes w = plain_windows(call, window);
   int64_t area = 1;
   for (const int64_t size : window) area *= size;
   Shape columns = {x.dim(0), *x.dim(1).divide_exact(area), area};

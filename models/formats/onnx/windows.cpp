@@ -11,10 +11,12 @@ namespace {
 
 constexpr size_t kMaxPlaces = 4096;  // the largest window
 
-int64_t reach_of(const Windows& w, size_t axis) { return (w.window[axis] - 1) * w.dilation[axis] + 1; }
+int64_t reach_of(const WindowAttributes& w, size_t axis) {
+  return (w.window[axis] - 1) * w.dilation[axis] + 1;
+}
 
 // Padding so that there are size / stride positions, rounded up.
-void pad_to_same(Windows& w, Value x, bool upper) {
+void pad_to_same(WindowAttributes& w, Value x, bool upper) {
   for (size_t i = 0; i < w.window.size(); ++i) {
     const Dim& size = x.dim(static_cast<int64_t>(i) + 2);
     int64_t total = reach_of(w, i) - 1;
@@ -28,7 +30,7 @@ void pad_to_same(Windows& w, Value x, bool upper) {
 }
 
 // With ceil_mode a last window may hang over the end, if it begins in x or in the padding before it.
-void add_overhang(Windows& w, Value x) {
+void add_overhang(WindowAttributes& w, Value x) {
   for (size_t i = 0; i < w.window.size(); ++i) {
     if (w.stride[i] == 1) continue;
     const int64_t size = x.dim(static_cast<int64_t>(i) + 2).value();
@@ -40,7 +42,7 @@ void add_overhang(Windows& w, Value x) {
   }
 }
 
-Value padded(Value x, const Windows& w, double value, bool with_overhang) {
+Value padded(Value x, const WindowAttributes& w, double value, bool with_overhang) {
   std::vector<int64_t> before(static_cast<size_t>(x.rank())), after = before;
   for (size_t i = 0; i < w.window.size(); ++i) {
     before[i + 2] = w.before[i];
@@ -51,28 +53,28 @@ Value padded(Value x, const Windows& w, double value, bool with_overhang) {
 
 }  // namespace
 
-bool Windows::is_small() const {
+bool WindowAttributes::is_small() const {
   for (size_t i = 0; i < window.size(); ++i)
     if (std::max(before[i], after[i]) > window[i] / 2) return false;
   return !crops();
 }
 
-bool Windows::crops() const {
+bool WindowAttributes::crops() const {
   const auto is_negative = [](int64_t amount) { return amount < 0; };
   return std::ranges::any_of(before, is_negative) || std::ranges::any_of(after, is_negative);
 }
 
-Windows Windows::without_padding() const {
-  Windows w = *this;
+WindowAttributes WindowAttributes::without_padding() const {
+  WindowAttributes w = *this;
   std::ranges::fill(w.before, 0);
   std::ranges::fill(w.after, 0);
   return w;
 }
 
-Windows plain_windows(Call& call, const std::vector<int64_t>& window) {
+WindowAttributes plain_windows(Call& call, const std::vector<int64_t>& window) {
   const size_t count = window.size();
   const std::vector<int64_t> ones(count, 1), pads = call.list("pads", std::vector<int64_t>(2 * count, 0));
-  Windows w{window, call.list("strides", ones), call.list("dilations", ones), {}, {}, {}};
+  WindowAttributes w{window, call.list("strides", ones), call.list("dilations", ones), {}, {}, {}};
   if (w.stride.size() != count || w.dilation.size() != count || pads.size() != 2 * count)
     fail("it has {} strides, {} dilations and {} pads for {} axes", w.stride.size(), w.dilation.size(),
          pads.size(), count);
@@ -88,10 +90,10 @@ Windows plain_windows(Call& call, const std::vector<int64_t>& window) {
   return w;
 }
 
-Windows windows_of(Call& call, Value x, const std::vector<int64_t>& window) {
+WindowAttributes windows_of(Call& call, Value x, const std::vector<int64_t>& window) {
   if (x.rank() != static_cast<int>(window.size()) + 2)
     fail("a window of {} axes moves over {}", window.size(), x.type().to_string());
-  Windows w = plain_windows(call, window);
+  WindowAttributes w = plain_windows(call, window);
   const std::string kind = call.text("auto_pad", "NOTSET");
   if (kind == "SAME_UPPER" || kind == "SAME_LOWER") {
     pad_to_same(w, x, kind == "SAME_UPPER");
@@ -104,10 +106,10 @@ Windows windows_of(Call& call, Value x, const std::vector<int64_t>& window) {
   return w;
 }
 
-Value padded_by(Value x, const Windows& w, double value) { return padded(x, w, value, false); }
-Value padded_for(Value x, const Windows& w, double value) { return padded(x, w, value, true); }
+Value padded_by(Value x, const WindowAttributes& w, double value) { return padded(x, w, value, false); }
+Value padded_for(Value x, const WindowAttributes& w, double value) { return padded(x, w, value, true); }
 
-std::vector<Value> places_in_windows(Value padded, const Windows& w) {
+std::vector<Value> places_in_windows(Value padded, const WindowAttributes& w) {
   std::vector<Value> places = {padded};
   for (size_t i = 0; i < w.window.size(); ++i) {
     const auto axis = static_cast<int64_t>(i) + 2;
@@ -126,7 +128,7 @@ std::vector<Value> places_in_windows(Value padded, const Windows& w) {
   return places;
 }
 
-Value window_sums(Value x, const Windows& w) {
+Value window_sums(Value x, const WindowAttributes& w) {
   const std::vector<Value> places = places_in_windows(padded_for(x, w, 0), w);
   Value total = places[0];
   for (size_t i = 1; i < places.size(); ++i) total = total + places[i];

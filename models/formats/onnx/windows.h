@@ -11,7 +11,7 @@ namespace genesis::models::onnx {
 inline constexpr int64_t kMaxWindow = 1 << 20;
 
 // One number for each spatial axis.
-struct Windows {
+struct WindowAttributes {
   std::vector<int64_t> window, stride, dilation, before, after;
   std::vector<int64_t>
       overhang;  // more padding at the end, for a last window that hangs over it; negative: unused elements
@@ -19,18 +19,18 @@ struct Windows {
 
   bool is_small() const;  // padding is from 0 to half of the window
   bool crops() const;     // some padding is negative
-  Windows without_padding() const;
+  WindowAttributes without_padding() const;
 };
 
 // Reads strides, pads and dilations.
-Windows plain_windows(Call& call, const std::vector<int64_t>& window);
+WindowAttributes plain_windows(Call& call, const std::vector<int64_t>& window);
 // Reads auto_pad and ceil_mode, too, which depend on the sizes of x.
-Windows windows_of(Call& call, Value x, const std::vector<int64_t>& window);
+WindowAttributes windows_of(Call& call, Value x, const std::vector<int64_t>& window);
 
-Value padded_by(Value x, const Windows& w, double value);   // by before and after
-Value padded_for(Value x, const Windows& w, double value);  // by the overhang, too
+Value padded_by(Value x, const WindowAttributes& w, double value);   // by before and after
+Value padded_for(Value x, const WindowAttributes& w, double value);  // by the overhang, too
 // Returns, for each place in the window, the elements of a padded x that it meets at all positions.
-std::vector<Value> places_in_windows(Value padded, const Windows& w);
-Value window_sums(Value x, const Windows& w);
+std::vector<Value> places_in_windows(Value padded, const WindowAttributes& w);
+Value window_sums(Value x, const WindowAttributes& w);
 
 }  // namespace genesis::models::onnx
