@@ -33,8 +33,9 @@ NO_NAME = re.compile(r"\d.*|[A-Z_0-9]+|const|override|default|delete|noexcept|si
 ATTRIBUTE = re.compile(r"\b(?:decltype|alignas|requires|__attribute__|__launch_bounds__|noexcept|sizeof)\s*\(+[^()]*\)+")
 INTERNAL = re.compile(r"\b(?:static|constexpr|const)\b")
 INTERNAL_FUNCTION = re.compile(r"\b(?:static|constexpr)\b")
-ALIAS = re.compile(r"using\s+\w+\s*=|namespace\s+\w+\s*=")
-NO_OWN_NAME = re.compile(r"using\s+namespace\b|using\s+[\w:]+$|static_assert\b|template\s*<[^{}]*>\s*struct\s+\w+\s*<")
+BROUGHT = re.compile(r"using\s+[\w:]*::(\w+)")
+ALIAS = re.compile(r"using\s+\w+\s*=|using\s+[\w:]+$|namespace\s+\w+\s*=")
+NO_OWN_NAME = re.compile(r"using\s+namespace\b|static_assert\b|template\s*<[^{}]*>\s*struct\s+\w+\s*<")
 # These match the name of a test's class, of what is called or made, of a function that an entry of a table names, and of a type.
 USE = re.compile(r"\bTEST\w*\(\s*(\w+)|(?<![\w.:>])(\w+)(?=\s*[(<{])|=\s*(\w+)(?=(?:<\w+>)?\s*[,}])|(?<![\w.:>])(k?[A-Z]\w*)")
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,6 +51,8 @@ NAMESPACE = re.compile(r"\bnamespace\b([\w:\s]*)$")
 
 def names_declared_by(statement):
     """The names that a statement at the level of a namespace declares, maybe with some that only occur in it."""
+    if brought := BROUGHT.fullmatch(statement):
+        return [brought.group(1)]
     kind = TYPE.search(statement)
     if kind and "(" not in statement[:kind.start()]:
         return [kind.group(1)]
@@ -173,6 +176,10 @@ class Source:
         self.renamed = set()
         self.is_closed = is_alone or bool(ALONE.search(text))
 
+    def brings(self, name):
+        """Tells whether a name is one of another namespace, which stands beside overloads."""
+        return bool(BROUGHT.fullmatch(self.private[name] or ""))
+
 
 class Unit:
     """Sources to compile together; `owners` has the source of each private name that keeps its name."""
@@ -203,7 +210,8 @@ class Unit:
         """The names that mean different things in `source` and in the others."""
         both = self.owners.keys() & source.private.keys()
         same = {name for name in both if source.private[name] and source.private[name] == self.owners[name].private[name]}
-        read = (self.owners.keys() - both) & source.used | (source.private.keys() - both) & self.used
+        read = {name for name in self.owners.keys() - both if name in source.used and not self.owners[name].brings(name)}
+        read |= {name for name in source.private.keys() - both if name in self.used and not source.brings(name)}
         return sorted((both | read) - same)
 
     def text(self):

@@ -27,7 +27,6 @@ namespace genesis {
 namespace {
 
 namespace fs = std::filesystem;
-using models::pt2::import_model;
 using models::pt2::parse_size;
 using nlohmann::json;
 using testing::error_of;
@@ -64,7 +63,7 @@ class Programs : public ::testing::TestWithParam<const char*> {};
 TEST_P(Programs, GiveTorchsNumbers) {
   const std::string name = GetParam();
   const SafeTensors cases = read_safetensors(programs() / (name + ".safetensors"));
-  const std::shared_ptr<const Model> model = import_model(programs() / (name + ".pt2"));
+  const std::shared_ptr<const Model> model = models::pt2::import_model(programs() / (name + ".pt2"));
   std::vector<std::string> outputs;
   for (const NamedValue& output : model->entry("forward").outputs()) outputs.push_back(output.name);
   Session session(model, {.device = "cpu"});  // one for both, as torch counted calls
@@ -90,7 +89,7 @@ class Training : public ::testing::TestWithParam<std::pair<const char*, const ch
 TEST_P(Training, HasTorchsLosses) {
   const auto& [name, loss] = GetParam();
   const SafeTensors cases = read_safetensors(programs() / (std::string(name) + ".safetensors"));
-  const std::shared_ptr<Model> model = import_model(programs() / (std::string(name) + ".pt2"));
+  const std::shared_ptr<Model> model = models::pt2::import_model(programs() / (std::string(name) + ".pt2"));
   passes::add_loss(*model, passes::parse_loss(loss));
   passes::add_training(*model, {.optimizer = optim::SGD{.lr = 0.1}});
   Session session(model, {.device = "cpu"});
@@ -113,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Pt2, Training,
 
 TEST(Pt2, LossesThatDoNotFitAreRefused) {
   const auto refusal = [](const char* name, const char* loss) {
-    const auto model = import_model(programs() / (std::string(name) + ".pt2"));
+    const auto model = models::pt2::import_model(programs() / (std::string(name) + ".pt2"));
     return error_of([&] { passes::add_loss(*model, passes::parse_loss(loss)); });
   };
   expect_has(refusal("convolutions", "mse"), {"output.0, output.1", "name the one"});
@@ -124,7 +123,7 @@ TEST(Pt2, LossesThatDoNotFitAreRefused) {
 }
 
 TEST(Pt2, NamesAreTheProgramsOwn) {
-  const auto model = import_model(programs() / "mlp.pt2");
+  const auto model = models::pt2::import_model(programs() / "mlp.pt2");
   const Graph& forward = model->entry("forward");
   EXPECT_EQ(forward.value(forward.inputs()[0]).name, "x");
   EXPECT_EQ(forward.type(forward.inputs()[0]).to_string(), "f32[x_dim0,8]");
@@ -142,7 +141,8 @@ TEST(Pt2, NamesAreTheProgramsOwn) {
 
 TEST(Pt2, BuffersThatTheProgramChangesAreUpdated) {
   const SafeTensors cases = read_safetensors(programs() / "mlp.safetensors");
-  Session session(std::shared_ptr<const Model>(import_model(programs() / "mlp.pt2")), {.device = "cpu"});
+  Session session(std::shared_ptr<const Model>(models::pt2::import_model(programs() / "mlp.pt2")),
+                  {.device = "cpu"});
   for (int run = 1; run <= 3; ++run) {
     EXPECT_EQ(session.run("forward", tensors_with(cases, "0.in.")).at("more.1").as<float>()[2],
               static_cast<float>(run));
@@ -152,7 +152,7 @@ TEST(Pt2, BuffersThatTheProgramChangesAreUpdated) {
 
 TEST(Pt2, WeightsStayInTheirFile) {
   MappedFiles files;
-  const auto model = import_model(programs() / "qwen2.pt2", &files);
+  const auto model = models::pt2::import_model(programs() / "qwen2.pt2", &files);
   ASSERT_EQ(files.size(), 1u);
   const std::span<const std::byte> bytes = files[0]->bytes();
   for (const State& state : model->states()) {
@@ -246,7 +246,7 @@ class Pt2File : public ::testing::Test {
   }
   std::string refusal_of(const std::string& bytes) {
     std::ofstream(path_, std::ios::binary) << bytes;
-    return error_of([&] { import_model(path_); });
+    return error_of([&] { models::pt2::import_model(path_); });
   }
 
   std::vector<ZipEntry> entries_;
@@ -349,7 +349,8 @@ TEST_F(Pt2File, WritesThroughViewsAreSeen) {
   std::vector<float> values(x.as<float>().begin(), x.as<float>().end());
   for (float& value : values) value += 1;
   const NamedTensors more = {{"x", Tensor::copy_of(x.type(), values.data())}};
-  Session plain(std::shared_ptr<const Model>(import_model(programs() / "mlp.pt2")), {.device = "cpu"});
+  Session plain(std::shared_ptr<const Model>(models::pt2::import_model(programs() / "mlp.pt2")),
+                {.device = "cpu"});
   const Tensor expected = plain.run("forward", more).at("y");
   for (const ExtraCall& view : views) {
     const std::string said = refusal([&](json& program) {
@@ -357,7 +358,7 @@ TEST_F(Pt2File, WritesThroughViewsAreSeen) {
       put_first(program, {kOwn, view, add_one("v", "w", view.sizes)});
     });
     ASSERT_EQ(said, "") << view.name;
-    Session session(std::shared_ptr<const Model>(import_model(path_)), {.device = "cpu"});
+    Session session(std::shared_ptr<const Model>(models::pt2::import_model(path_)), {.device = "cpu"});
     expect_close(session.run("forward", batch).at("y"), expected, view.name);
   }
 }
