@@ -68,6 +68,7 @@ struct OpCase {
   bool gradient = true;       // false if the op has none
   bool low_precision = true;  // false for ops without bf16 and f16
   bool f64 = true;            // false for ops that compute only in f32
+  bool on_gpus = true;        // false for forms that passes choose for CPUs
   bool low_gradient = true;   // false if rounded inputs meet kinks, where a gradient jumps
   // Errors are |got - expected| <= tolerance * max(1, |expected|). Give a reason if you loosen one.
   double tolerance = 4e-6;  // f32

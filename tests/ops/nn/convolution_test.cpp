@@ -2,6 +2,7 @@
 #include "schema/ops/nn/convolution.h"
 
 #include <cmath>
+#include <numbers>
 
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/pooling.h"
@@ -158,6 +159,26 @@ TEST(Convolution, HasManyTiles) {
                     2);
 }
 
+double activated(ConvolutionActivation activation, double v) {
+  switch (activation) {
+    case ConvolutionActivation::kNone:
+      return v;
+    case ConvolutionActivation::kRelu:
+      return std::max(v, 0.0);
+    case ConvolutionActivation::kRelu6:
+      return std::min(std::max(v, 0.0), 6.0);
+    case ConvolutionActivation::kHardswish:
+      return v * std::min(std::max(v + 3, 0.0), 6.0) / 6;
+    case ConvolutionActivation::kSilu:
+      return v / (1 + std::exp(-v));
+    case ConvolutionActivation::kGelu:
+      return v * (1 + std::erf(v / std::sqrt(2.0))) / 2;
+    case ConvolutionActivation::kGeluTanh:
+      return v * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v))) / 2;
+  }
+  return v;
+}
+
 TEST(Convolution, HasAScaleABiasAnAddendAndAnActivation) {
   using enum ConvolutionActivation;
   for (const auto activation : {kNone, kRelu, kRelu6, kHardswish})
@@ -178,11 +199,7 @@ TEST(Convolution, HasAScaleABiasAnAddendAndAnActivation) {
                    Ref y = convolved(in[0], in[1], kSame, groups);
                    for (int64_t i = 0; i < y.numel(); ++i) {
                      const double v = y[i] * in[2][i / 20 % 8] + in[3][i / 20 % 8] + in[4][i];
-                     const double relu6 = std::min(std::max(v, 0.0), 6.0);
-                     y[i] = activation == kNone    ? v
-                            : activation == kRelu  ? std::max(v, 0.0)
-                            : activation == kRelu6 ? relu6
-                                                   : v * std::min(std::max(v + 3, 0.0), 6.0) / 6;
+                     y[i] = activated(activation, v);
                    }
                    return Refs{y};
                  },
@@ -190,6 +207,55 @@ TEST(Convolution, HasAScaleABiasAnAddendAndAnActivation) {
              .tolerance = 2e-5,        // sums of 36 terms times a scale of 4
              .tolerance_low = 0.06});  // and so in 16 bits
     }
+}
+
+// The form that inference on a CPU has: single pixels, rows of few channels, several taps, groups, channels by themselves.
+TEST(Convolution, HasPackedWeights) {
+  using enum ConvolutionActivation;
+  struct Packed {
+    std::vector<int64_t> x, weight;
+    Window w;
+    int64_t groups = 1;
+    ConvolutionActivation activation = kNone;
+  };
+  const Window dilated{{4}, {3}, {2}, {2}, {1}};
+  const Window volume{{2, 3, 2}, {1, 1, 2}, {1, 1, 1}, {0, 1, 1}, {1, 1, 0}};
+  for (const Packed& p : std::vector<Packed>{{{2, 5, 3, 4}, {9, 5, 1, 1}, kPoint},
+                                             {{2, 3, 5, 6}, {9, 3, 3, 3}, kSame, 1, kRelu},
+                                             {{1, 16, 7, 6}, {37, 16, 3, 3}, kStrided, 1, kSilu},
+                                             {{2, 12, 9}, {3, 12, 4}, dilated, 1, kGelu},
+                                             {{1, 9, 4, 3, 5}, {2, 9, 2, 3, 2}, volume, 1, kGeluTanh},
+                                             {{1, 8, 4, 5}, {64, 4, 3, 3}, kSame, 2, kHardswish},
+                                             {{2, 24, 6, 9}, {24, 1, 3, 3}, kStrided, 24, kRelu6},
+                                             {{1, 19, 6, 7}, {19, 1, 3, 3}, kSame, 19, kSilu}}) {
+    const int64_t out = p.weight[0];
+    check({.name = "conv_packed",
+           .inputs = {real(p.x), real(p.weight), real({out}, 1, 2), real({out})},
+           .build =
+               [=](const Inputs& in) {
+                 const Layout last{true};
+                 return Outputs{last.back(convolution({.windows = p.w.moves(last),
+                                                       .groups = p.groups,
+                                                       .activation = p.activation,
+                                                       .packed_out = out},
+                                                      {last(in[0]), packed_weight(in[1]), in[2], in[3]}))};
+               },
+           .reference =
+               [=](const Refs& in) {
+                 Ref y = convolved(in[0], in[1], p.w, p.groups);
+                 const int64_t positions = y.numel() / (y.shape[0] * out);
+                 for (int64_t i = 0; i < y.numel(); ++i) {
+                   const int64_t channel = i / positions % out;
+                   y[i] = activated(p.activation, y[i] * in[2][channel] + in[3][channel]);
+                 }
+                 return Refs{y};
+               },
+           .gradient = false,
+           .low_precision = false,
+           .f64 = false,
+           .on_gpus = false,
+           .tolerance = 2e-5});  // sums of 144 terms times a scale of 2
+  }
 }
 
 // Many channels, several panels of columns, and padding at one side only.
