@@ -184,7 +184,13 @@ TEST(ImageLayers, PackedWeightsComputeTheSame) {
     SessionOptions plain;
     plain.optimize = false;
     const Tensor x = wave_tensor(c.x(), 0.3);
-    const auto got = Session(model).run("forward", {{"x", x}}),
+    Session session(model);
+    const int64_t packed_out = c.out / c.groups == 4 ? 0 : c.out;  // four channels of a group fill no vector
+    const Plan plan = session.plan("forward");
+    const auto step = std::ranges::find(plan.steps, &kOpDef<ops::Convolution>, &Step::op);
+    ASSERT_NE(step, plan.steps.end());
+    EXPECT_EQ(from_attributes<ops::Convolution>(step->attributes).packed_out, packed_out);
+    const auto got = session.run("forward", {{"x", x}}),
                expected = Session(model, plain).run("forward", {{"x", x}});
     for (const auto& [name, value] : expected) {
       const Doubles a = got.at(name).to_doubles(), b = value.to_doubles();
