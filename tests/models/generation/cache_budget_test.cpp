@@ -231,6 +231,25 @@ TEST(CacheBudget, EveryAddressKeepsMemoryIfAPageCannotBeMapped) {
   }
 }
 
+TEST(CacheBudget, ARequestThatGetsNoPagesEndsAlone) {
+  const std::vector<Result> expected = alone(small(1), 2);
+  const auto model = small(kRows);
+  const auto pages = std::make_shared<FilePages>();
+  map_pages_of_cpu_by(pages);
+  Served served(model, options_with(bytes_for(*model, 2, kMapped)));
+  map_pages_of_cpu_by(nullptr);
+  pages->fail_in(1);
+  const RequestId first = served.engine.submit(request_of(0)), second = served.engine.submit(request_of(1));
+  while (served.engine.step()) {
+  }
+  EXPECT_TRUE(served.engine.poll(first).result->error);
+  expect_equal(*served.engine.poll(second).result, expected[1], 1);
+  const RequestId again = served.engine.submit(request_of(0));
+  while (served.engine.step()) {
+  }
+  expect_equal(*served.engine.poll(again).result, expected[0], 0);
+}
+
 TEST(CacheBudget, RowsOfWholePages) {
   const auto model = small(1);  // 128 bytes of keys a token
   const int64_t page = 65536, tokens = 512;
