@@ -254,6 +254,8 @@ TEST(CacheBudget, RowsOfWholePages) {
   const auto model = small(1);  // 128 bytes of keys a token
   const int64_t page = 65536, tokens = 512;
   EXPECT_EQ(whole_page_positions(*model, 600, page), 2 * tokens);
+  EXPECT_EQ(whole_page_positions(*model, 256, page), tokens);
+  EXPECT_EQ(whole_page_positions(*model, 255, page), 255);  // no more than twice as many
   EXPECT_EQ(whole_page_positions(*model, 600, memory_page_bytes()), 600);
   EXPECT_EQ(paged_row_bytes(*model, tokens + 1, 4 * tokens, page), 4 * 2 * page);
   EXPECT_EQ(paged_row_bytes(*model, 0, 4 * tokens, page), 0);
