@@ -10,6 +10,7 @@
 #include "executor/session_impl.h"
 #include "schema/core/checked_size.h"
 #include "schema/graph/caches.h"
+#include "schema/messages/log.h"
 
 namespace genesis {
 namespace {
@@ -77,8 +78,9 @@ int64_t whole_page_positions(const Model& model, int64_t positions, int64_t page
     if (const auto layout = cache_layout(state); layout && layout->positions_axis >= 0)
       largest = std::max(largest, bytes_of_row(state, 2) - bytes_of_row(state, 1));
   if (!are_mapped_pages(page_bytes) || largest == 0) return positions;
-  const int64_t unit = page_bytes / std::gcd(page_bytes, largest);
-  return (positions + unit - 1) / unit * unit;
+  const int64_t unit = page_bytes / std::gcd(page_bytes, largest),
+                whole = (positions + unit - 1) / unit * unit;
+  return whole <= 2 * positions ? whole : positions;
 }
 
 namespace {
@@ -149,6 +151,17 @@ void CachePages::take_pages() {
   impl.memory().place_caches(memory);
 }
 
+void CachePages::log_without_pages() const {
+  const auto rows = std::ranges::max_element(states_, {}, &Rows::position_bytes);
+  if (rows == states_.end() || rows->position_bytes == 0) return;
+  log_warning(
+      "the rows of the cache are not paged, each has memory for its {} positions: '{}' has {} bytes a "
+      "position, "
+      "so that a row is whole pages of {} bytes for multiples of {} positions alone",
+      capacity_, session_.model().state(rows->state).name, rows->position_bytes, page_bytes_,
+      page_bytes_ / std::gcd(page_bytes_, rows->position_bytes));
+}
+
 void CachePages::map_pages(int64_t bytes) {
   Session::Impl& impl = *session_.impl_;
   std::map<int32_t, DeviceMemory> memory;
@@ -158,6 +171,7 @@ void CachePages::map_pages(int64_t bytes) {
       mapped.push_back({session_.model().state(rows.state).type.dtype, rows.row_bytes, rows.position_bytes});
     else
       memory[rows.state] = impl.device().allocate(count_ * rows.row_bytes);
+  if (mapped.empty()) log_without_pages();
   const bool shares = bytes > 0 && !mapped.empty();
   const int64_t shared = std::max<int64_t>(bytes - count_ * row_bytes(0), 0);
   mapped_ = std::make_shared<MappedRows>(mapper_, mapped, count_, shares ? shared / page_bytes_ : 0);

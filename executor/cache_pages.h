@@ -31,7 +31,8 @@ bool are_mapped_pages(int64_t page_bytes);
 // Returns the memory that the first `positions` positions of a row of `capacity` positions take at most: each state rounds up to
 // pages and, where pages are not mapped, may begin inside of one. A state without positions takes its whole row.
 int64_t paged_row_bytes(const Model& model, int64_t positions, int64_t capacity, int64_t page_bytes);
-// Returns `positions`, or a few more, with which a row of the model's largest states is a whole number of mapped pages.
+// Returns `positions`, or up to twice as many, with which a row of the model's largest states is a whole number of mapped pages.
+// Returns `positions` if there is no such number: CachePages logs then that rows are not paged.
 int64_t whole_page_positions(const Model& model, int64_t positions, int64_t page_bytes);
 
 // Caches of sessions on the CPU get mapped pages from now on (null: the operating system's again). For tests.
@@ -41,9 +42,10 @@ class CachePages {
  public:
   enum class Use { kPages, kCopiesOnly };
   // Gives the memory of all rows back: the caches are zero. With kCopiesOnly the caches stay as they are, and only copy(), save() and
-  // load() may be called. `session` must outlive this object, after which its caches are zero again. `bytes`: the memory of all rows,
-  // which pages that are mapped take at once; 0: as rows need them. Throws Error if the device has no pages or too little memory, if
-  // the session has several ranks, or while a run is under way.
+  // load() may be called. `session` must outlive this object. After it, caches with mapped pages are zero again; with the pages of
+  // the operating system they keep their memory and what it holds. `bytes`: the memory of all rows, which pages that are mapped take
+  // at once; 0: as rows need them. Throws Error if the device has no pages or too little memory, if the session has several ranks,
+  // or while a run is under way.
   explicit CachePages(Session& session, Use use = Use::kPages, int64_t bytes = 0);
   ~CachePages();
   CachePages(const CachePages&) = delete;
@@ -77,6 +79,7 @@ class CachePages {
   void find_rows();
   void take_pages();
   void map_pages(int64_t bytes);
+  void log_without_pages() const;
   bool is_mapped(const Rows& rows) const {
     return rows.position_bytes > 0 && rows.row_bytes % page_bytes_ == 0;
   }

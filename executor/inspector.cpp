@@ -90,17 +90,19 @@ std::vector<DeviceOutput> Inspector::run_on_device(const std::string& entry, con
   Device& device = session.device();
   std::vector<DeviceOutput> outputs;
   device.enter([&] {
-    device.wait_for_default_stream();
     for (const PlanPort& port : compiled->plan.outputs) {
       const int64_t bytes = port.type.bytes();
-      DeviceOutput& output = outputs.emplace_back(DeviceOutput{port.name, port.type, nullptr});
-      if (bytes == 0) continue;
-      output.memory = blocks.take(device, bytes);
-      const std::byte* from = compiled->memory.resolve(port.buffer);
-      if (port.buffer.space == Space::kInput && !gpu_of(from))
-        device.upload(output.memory.get(), from, bytes);
+      outputs.push_back({port.name, port.type, bytes > 0 ? blocks.take(device, bytes) : nullptr});
+    }
+    device.wait_for_default_stream();  // blocks that others have given back may still be read there
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].memory) continue;
+      const BufferRef& buffer = compiled->plan.outputs[i].buffer;
+      const std::byte* from = compiled->memory.resolve(buffer);
+      if (buffer.space == Space::kInput && !gpu_of(from))
+        device.upload(outputs[i].memory.get(), from, outputs[i].type.bytes());
       else
-        device.copy(output.memory.get(), from, bytes);
+        device.copy(outputs[i].memory.get(), from, outputs[i].type.bytes());
     }
     device.wait();
   });
@@ -111,8 +113,16 @@ DeviceMemory OutputBlocks::take(Device& device, int64_t bytes) {
   const auto is_free = [](const Block& block) { return block.memory.use_count() == 1; };
   for (const Block& block : blocks_)
     if (is_free(block) && block.bytes >= bytes && block.bytes / 2 <= bytes) return block.memory;
+  // Outputs that grow from call to call would otherwise leave a block of each size behind.
+  std::erase_if(blocks_, [&](const Block& block) { return is_free(block) && block.bytes < bytes; });
   if (blocks_.size() >= kMaxBlocks) std::erase_if(blocks_, is_free);
-  return blocks_.emplace_back(Block{device.allocate(bytes), bytes}).memory;
+  const auto allocate = [&] { return blocks_.emplace_back(Block{device.allocate(bytes), bytes}).memory; };
+  try {
+    return allocate();
+  } catch (const Error&) {  // the memory of blocks that nobody has may be enough
+    std::erase_if(blocks_, is_free);
+    return allocate();
+  }
 }
 
 DevicePeaks Inspector::measure_peaks() {

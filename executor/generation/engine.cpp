@@ -111,6 +111,7 @@ class Engine::Impl {
   int64_t positions_of(const Request& request) const;
   void admit();
   void start_task(Submission submission);
+  void prepare_row(const Request& request, Row*& row);  // sets `row` before it gives it the text
   void end(Submission submission, FinishReason reason, std::exception_ptr error = {});
   void read_prompts();
   Decoding::First read_chunks(const std::vector<size_t>& reading);
@@ -221,34 +222,38 @@ void Engine::Impl::admit() {
       continue;
     }
     if (!budget_.has_room(rows_.all(), positions_of(at->request))) return;
-    start_task(std::move(*at));
+    Submission next = std::move(*at);
     at = queue_.erase(at);
+    start_task(std::move(next));
   }
 }
 
 void Engine::Impl::start_task(Submission submission) {
-  const Request& request = submission.request;
+  Row* row = nullptr;
   try {
-    const ConversationId id = request.conversation;
-    if (id != 0) check(request.prompt, request.options, std::ssize(rows_.text(id).tokens));
-  } catch (const Error&) {
+    prepare_row(submission.request, row);
+  } catch (const std::exception&) {
+    if (row && row->conversation == 0) row->text = std::make_shared<Text>();
     return end(std::move(submission), FinishReason::kFailed, std::current_exception());
   }
-  const int64_t unit = limits_.by_length_alone ? limits_.chunk : 1;
-  Row& row = give_row(session_, rows_, budget_, request, positions_of(request),
-                      options_.reuse_prefixes && !reads_again_ ? unit : 0);
-  Text& text = *row.text;
-  if (request.conversation != 0 && text.adapter != request.adapter) text.cached = text.shareable = 0;
-  text.group = request.group;
-  text.adapter = request.adapter;
-  if (request.conversation == 0)
-    store_.load(text, index_of(row), request.prompt, std::ssize(request.prompt) - 1);
-  text.tokens.insert(text.tokens.end(), request.prompt.begin(), request.prompt.end());
-  text.cached = std::min(text.cached, text.size() - 1);  // the last token is read again, at least
-  if (reads_again_) text.cached = 0;
-  row.task =
-      std::make_unique<Task>(std::move(submission), text,
+  row->task =
+      std::make_unique<Task>(std::move(submission), *row->text,
                              Task::Context{clock_, limits_.capacity, options_.drafts.most, runs_ahead_});
+}
+
+void Engine::Impl::prepare_row(const Request& request, Row*& row) {
+  const ConversationId id = request.conversation;
+  if (id != 0) check(request.prompt, request.options, std::ssize(rows_.text(id).tokens));
+  const int64_t unit = limits_.by_length_alone ? limits_.chunk : 1;
+  row = &give_row(session_, rows_, budget_, request, positions_of(request),
+                  options_.reuse_prefixes && !reads_again_ ? unit : 0);
+  Text& text = *row->text;
+  if (id != 0 && text.adapter != request.adapter) text.cached = text.shareable = 0;
+  text.group = request.group, text.adapter = request.adapter;
+  if (id == 0) store_.load(text, index_of(*row), request.prompt, std::ssize(request.prompt) - 1);
+  text.tokens.insert(text.tokens.end(), request.prompt.begin(), request.prompt.end());
+  // The last token is read again, at least.
+  text.cached = reads_again_ ? 0 : std::min(text.cached, text.size() - 1);
 }
 
 // Reads prompts within the budget of a step. No step may be under way.

@@ -56,6 +56,18 @@ int64_t MappedRows::used_pages() const {
   return pages;
 }
 
+// Maps pages where as many others are. If that fails, the others are there again, so that every address has memory.
+void MappedRows::map_instead(std::byte* at, std::span<const PageMapper::Page> now,
+                             std::span<const PageMapper::Page> then) {
+  mapper_->unmap(at, std::ssize(now));
+  try {
+    mapper_->map(at, then);
+  } catch (const Error&) {
+    mapper_->map(at, now);
+    throw;
+  }
+}
+
 // Takes the pages that a row has beyond its positions.
 void MappedRows::shrink(int64_t row) {
   for (Placed& placed : caches_) {
@@ -64,10 +76,9 @@ void MappedRows::shrink(int64_t row) {
                   count = std::ssize(own) - kept;
     if (count <= 0) continue;
     const std::vector<PageMapper::Page> common(static_cast<size_t>(count), placed.common);
-    mapper_->unmap(page_at(placed, row, kept), count);
+    map_instead(page_at(placed, row, kept), std::span(own).last(common.size()), common);
     free_.insert(free_.end(), own.begin() + kept, own.end());
     own.resize(static_cast<size_t>(kept));
-    mapper_->map(page_at(placed, row, kept), common);
   }
 }
 
@@ -93,21 +104,21 @@ void MappedRows::grow(Placed& placed, int64_t row, int64_t count) {
   const int64_t first = std::ssize(own), more = count - first;
   if (more <= 0) return;
   std::byte* at = page_at(placed, row, first);
-  mapper_->unmap(at, more);
-  const auto taken = std::span(free_).last(static_cast<size_t>(more));
-  mapper_->map(at, taken);
+  const std::vector<PageMapper::Page> common(static_cast<size_t>(more), placed.common);
+  const auto taken = std::span(free_).last(common.size());
+  map_instead(at, common, taken);
   own.insert(own.end(), taken.begin(), taken.end());
   free_.resize(free_.size() - static_cast<size_t>(more));
   mapper_->clear(at, more * page_bytes_);
 }
 
 void MappedRows::set(int64_t row, int64_t positions) {
+  if (const int64_t count = missing(row, positions); count > 0) {
+    mapper_->wait();
+    find_pages(row, count);
+    for (Placed& placed : caches_) grow(placed, row, pages_of(placed, positions));
+  }
   positions_[static_cast<size_t>(row)] = positions;
-  const int64_t count = missing(row, positions);
-  if (count == 0) return;
-  mapper_->wait();
-  find_pages(row, count);
-  for (Placed& placed : caches_) grow(placed, row, pages_of(placed, positions));
 }
 
 void MappedRows::free_all() {

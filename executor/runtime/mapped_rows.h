@@ -33,7 +33,7 @@ class MappedRows {
 
   std::byte* at(size_t cache) const { return caches_[cache].at; }
   // Gives a row pages for its first `positions` positions; new ones are zero. Others lose what lies behind their positions when
-  // no page is free. Throws Error if there are still too few pages.
+  // no page is free. Throws Error if there are still too few pages, or one cannot be mapped: the row keeps its positions then.
   void set(int64_t row, int64_t positions);
   int64_t used_pages() const;  // rows need so many
 
@@ -48,6 +48,8 @@ class MappedRows {
   };
   void place(Placed& placed);
   int64_t pages_of(const Placed& placed, int64_t positions) const;
+  void map_instead(std::byte* at, std::span<const PageMapper::Page> now,
+                   std::span<const PageMapper::Page> then);
   void shrink(int64_t row);
   void grow(Placed& placed, int64_t row, int64_t count);
   std::byte* page_at(const Placed& placed, int64_t row, int64_t page) const;

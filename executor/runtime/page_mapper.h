@@ -22,7 +22,7 @@ class PageMapper {
   // Returns addresses without memory, a multiple of pages. Throws Error.
   virtual std::byte* reserve(int64_t bytes) = 0;
   virtual void release(std::byte* at, int64_t bytes) = 0;  // no page is mapped there
-  // Maps the pages one after the other from `at` on, where nothing is mapped. Throws Error.
+  // Maps the pages one after the other from `at` on, where nothing is mapped. Throws Error, and has mapped none of them then.
   virtual void map(std::byte* at, std::span<const Page> pages) = 0;
   virtual void unmap(std::byte* at, int64_t pages) = 0;
   // These happen in the order of the device's runs.

@@ -1,6 +1,7 @@
 #include "passes/fusion/packed_weights.h"
 
 #include <algorithm>
+#include <map>
 
 #include "passes/core/analysis.h"
 #include "passes/core/match.h"
@@ -38,6 +39,38 @@ std::optional<Activation> activation_of(const Node& node) {
   return std::nullopt;
 }
 
+// Says which values depend on parameters or buffers, and on nothing that changes from run to run.
+class Dependences {
+ public:
+  enum class Kind : uint8_t { kConstant, kStates, kChanging };
+  explicit Dependences(const Graph& graph) : graph_(graph) {}
+
+  Kind of(ValueId id) {
+    const ValueInfo& info = graph_.value(id);
+    if (info.kind == ValueKind::kConstant) return Kind::kConstant;
+    if (info.kind == ValueKind::kState) {
+      const StateRole role = graph_.model().state(info.index).role;
+      return role == StateRole::kParameter || role == StateRole::kBuffer ? Kind::kStates : Kind::kChanging;
+    }
+    if (info.kind != ValueKind::kNode) return Kind::kChanging;
+    const int32_t node = info.producer.index;
+    if (const auto known = nodes_.find(node); known != nodes_.end()) return known->second;
+    return nodes_[node] = of_node(graph_.nodes()[static_cast<size_t>(node)]);
+  }
+
+ private:
+  Kind of_node(const Node& node) {
+    if (node.op->info.random || node.op->info.collective) return Kind::kChanging;
+    Kind kind = Kind::kConstant;
+    for (size_t i = 0; i < node.inputs.size() && kind != Kind::kChanging; ++i)
+      kind = std::max(kind, of(node.inputs[i]));
+    return kind;
+  }
+
+  const Graph& graph_;
+  std::map<int32_t, Kind> nodes_;  // a value may be read many times
+};
+
 }  // namespace
 
 bool packs_weights(const Graph& graph, const PassContext& context) {
@@ -50,19 +83,7 @@ bool packs_weights(const Graph& graph, const PassContext& context) {
 }
 
 bool depends_on_states_alone(const Graph& graph, ValueId id) {
-  const ValueInfo& info = graph.value(id);
-  if (info.kind == ValueKind::kState) {
-    const StateRole role = graph.model().state(info.index).role;
-    return role == StateRole::kParameter || role == StateRole::kBuffer;
-  }
-  if (info.kind != ValueKind::kNode) return false;
-  const Node& node = graph.nodes()[static_cast<size_t>(info.producer.index)];
-  const auto is_still = [&](ValueId input) {
-    return graph.value(input).kind == ValueKind::kConstant || depends_on_states_alone(graph, input);
-  };
-  return !node.op->info.random && !node.op->info.collective && std::ranges::all_of(node.inputs, is_still) &&
-         std::ranges::any_of(node.inputs,
-                             [&](ValueId input) { return depends_on_states_alone(graph, input); });
+  return Dependences(graph).of(id) == Dependences::Kind::kStates;
 }
 
 std::optional<ops::Convolution> packed_form(const Target& target, ops::Convolution op, const TensorType& x,

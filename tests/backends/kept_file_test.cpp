@@ -58,6 +58,9 @@ TEST_F(KeptFile, TheFirstToKeepCounts) {
   std::ofstream(path, std::ios::binary) << "damaged";
   EXPECT_EQ(keep_first(path, "other"), "other");
   EXPECT_EQ(read_kept(path), "other");
+  EXPECT_EQ(keep_first(path, bytes_, "another"), "other");
+  EXPECT_EQ(keep_first(path, bytes_, "other"), bytes_) << "what cannot be used is replaced";
+  EXPECT_EQ(read_kept(path), bytes_);
   EXPECT_EQ(keep_first("/no/such/folder/file", bytes_), bytes_);
   fs::remove_all(folder);
 }

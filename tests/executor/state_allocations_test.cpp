@@ -6,19 +6,23 @@
 #include <cstdlib>
 #include <limits>
 
+#include "executor/inspector.h"
+
 namespace genesis {
 namespace {
 
-// The CPU with a limit on the bytes of one allocation.
+// The CPU with a limit on the bytes of one allocation, and of all that are held.
 class LimitedDevice final : public Device {
  public:
-  int64_t most = std::numeric_limits<int64_t>::max();
-  int64_t allocations = 0;
+  int64_t most = std::numeric_limits<int64_t>::max(), most_held = most;
+  int64_t allocations = 0, held = 0;
 
   DeviceMemory allocate(int64_t bytes) override {
-    if (bytes > most) fail("{} bytes are too many", bytes);
+    if (bytes > most || held + bytes > most_held) fail("{} bytes are too many", bytes);
     ++allocations;
-    return cpu_->allocate(bytes);
+    held += bytes;
+    const DeviceMemory memory = cpu_->allocate(bytes);
+    return {memory.get(), [this, memory, bytes](std::byte*) { held -= bytes; }};
   }
   const Target& target() const override { return cpu_->target(); }
   bool reads_host_memory() const override { return true; }
@@ -115,6 +119,21 @@ TEST(StateAllocations, RestartHandsTheOldMemoryOver) {
   EXPECT_EQ(before[kWeight].get(), weight);
   EXPECT_FALSE(memory.has(kWeight));
   EXPECT_EQ(memory.owned_bytes(), 0);
+}
+
+TEST(OutputBlocks, GiveBackWhatNobodyHas) {
+  LimitedDevice device;
+  OutputBlocks blocks;
+  for (int64_t bytes = 1000; bytes < 1040; ++bytes) {
+    blocks.take(device, bytes);
+    EXPECT_EQ(device.held, bytes) << "outputs that grow";
+  }
+  device.most_held = 1500;
+  blocks.take(device, 500);
+  EXPECT_EQ(device.held, 500) << "the larger block went, because there was too little memory";
+  const DeviceMemory kept = blocks.take(device, 500);
+  EXPECT_THROW(blocks.take(device, 1001), Error);
+  EXPECT_EQ(blocks.take(device, 1000).use_count(), 2);
 }
 
 }  // namespace

@@ -103,12 +103,14 @@ struct KeptPlans {
     const auto folder = cache_folder();
     return folder ? read_kept(*folder / (key + ".plan")) : std::nullopt;
   }
-  // Returns the text that counts: another process or thread may have kept another plan of an equal graph meanwhile.
-  std::string add(const std::string& key, const std::string& text) {
+  // Returns the text that counts: another process or thread may have kept another plan of an equal graph meanwhile. The text
+  // `unusable`, from which no plan could be made, is replaced.
+  std::string add(const std::string& key, const std::string& text, const std::string& unusable) {
     const std::lock_guard lock(mutex);
-    if (const auto found = texts.find(key); found != texts.end()) return found->second;
+    if (const auto found = texts.find(key); found != texts.end() && found->second != unusable)
+      return found->second;
     const auto folder = cache_folder();
-    return texts[key] = folder ? keep_first(*folder / (key + ".plan"), text) : text;
+    return texts[key] = folder ? keep_first(*folder / (key + ".plan"), text, unusable) : text;
   }
 };
 
@@ -123,8 +125,10 @@ CudnnPlan CudnnGraph::plan(int64_t workspace_limit, const Measure& measure) {
   const std::string key =
       hash_text(fmt::format("cuDNN plan {} {}{}\n{}\n{}", cudnn_version(), workspace_limit,
                             measure ? " measured" : "", words_of_device(), words_));
+  std::optional<std::string> found;
   try {
-    if (const auto kept = kept_plans().find(key)) return CudnnPlan::restored(*kept);
+    found = kept_plans().find(key);
+    if (found) return CudnnPlan::restored(*found);
   } catch (const Error&) {  // then it is made again
   }
   CudnnPlan made = make_plan(workspace_limit, measure);
@@ -132,7 +136,8 @@ CudnnPlan CudnnGraph::plan(int64_t workspace_limit, const Measure& measure) {
   const std::string text = is_timed ? made.text() : "";
   if (text.empty()) return made;
   try {
-    if (const std::string kept = kept_plans().add(key, text); kept != text) return CudnnPlan::restored(kept);
+    if (const std::string kept = kept_plans().add(key, text, found.value_or("")); kept != text)
+      return CudnnPlan::restored(kept);
   } catch (const Error&) {  // then this process keeps to its own
   }
   return made;

@@ -85,13 +85,20 @@ void GpuPages::release(std::byte* at, int64_t bytes) {
 
 void GpuPages::map(std::byte* at, std::span<const Page> pages) {
   const auto size = static_cast<size_t>(page_bytes_);
-  for (size_t i = 0; i < pages.size(); ++i)
-    check_driver(calls().map(number_of(at) + i * size, size, 0, pages[i], 0), "mapping a page of a cache");
-  CUmemAccessDesc access = {};
-  access.location = kind_of(device_).location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  check_driver(calls().set_access(number_of(at), pages.size() * size, &access, 1),
-               "opening pages of a cache");
+  size_t mapped = 0;
+  try {
+    for (; mapped < pages.size(); ++mapped)
+      check_driver(calls().map(number_of(at) + mapped * size, size, 0, pages[mapped], 0),
+                   "mapping a page of a cache");
+    CUmemAccessDesc access = {};
+    access.location = kind_of(device_).location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    check_driver(calls().set_access(number_of(at), pages.size() * size, &access, 1),
+                 "opening pages of a cache");
+  } catch (const Error&) {
+    unmap(at, static_cast<int64_t>(mapped));
+    throw;
+  }
 }
 
 // A mapping can only be taken back as a whole.

@@ -60,9 +60,10 @@ void keep(const std::filesystem::path& path, const std::string& bytes) {
   }
 }
 
-std::string keep_first(const std::filesystem::path& path, const std::string& bytes) {
+std::string keep_first(const std::filesystem::path& path, const std::string& bytes,
+                       const std::string& unusable) {
   const FolderLock lock(path.parent_path());
-  if (auto kept = read_kept(path)) return *kept;
+  if (auto kept = read_kept(path); kept && *kept != unusable) return *kept;
   keep(path, bytes);
   return bytes;
 }

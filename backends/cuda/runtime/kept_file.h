@@ -12,8 +12,9 @@ std::optional<std::string> read_kept(const std::filesystem::path& path);
 // Writes the file. An error is ignored: it only costs time at the next start.
 void keep(const std::filesystem::path& path, const std::string& bytes);
 // Writes the file unless it is there, and returns what is kept: processes that made different bytes at the same time all get those of
-// the first.
-std::string keep_first(const std::filesystem::path& path, const std::string& bytes);
+// the first. A file with the bytes `unusable` counts as missing.
+std::string keep_first(const std::filesystem::path& path, const std::string& bytes,
+                       const std::string& unusable = "");
 
 std::string hash_text(const std::string& text);  // 32 letters and digits
 

@@ -66,10 +66,14 @@ class FilePages final : public PageMapper {
   }
   void release(std::byte* at, int64_t bytes) override { ::munmap(at, static_cast<size_t>(bytes)); }
   void map(std::byte* at, std::span<const Page> pages) override {
-    for (const Page page : pages) {
-      EXPECT_TRUE(made_.contains(page));
-      place(at, PROT_READ | PROT_WRITE, MAP_SHARED, file_, static_cast<off_t>(page) * page_bytes());
-      at += page_bytes();
+    for (size_t i = 0; i < pages.size(); ++i) {
+      if (fails_in_ > 0 && --fails_in_ == 0) {
+        unmap(at, static_cast<int64_t>(i));
+        fail("a page cannot be mapped");
+      }
+      EXPECT_TRUE(made_.contains(pages[i]));
+      place(at + static_cast<int64_t>(i) * page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file_,
+            static_cast<off_t>(pages[i]) * page_bytes());
       ++mapped_;
     }
   }
@@ -84,6 +88,8 @@ class FilePages final : public PageMapper {
   }
   void wait() override {}
   size_t made() const { return made_.size(); }
+  int64_t mapped() const { return mapped_; }
+  void fail_in(int64_t pages) { fails_in_ = pages; }  // the first of them: 1
 
  private:
   void place(std::byte* at, int access, int kind, int file, off_t from) const {
@@ -93,7 +99,7 @@ class FilePages final : public PageMapper {
   int file_;
   Page last_ = 0;
   std::set<Page> made_;
-  int64_t mapped_ = 0;
+  int64_t mapped_ = 0, fails_in_ = 0;
 };
 
 const int64_t kMapped = 2 * memory_page_bytes();
@@ -195,10 +201,61 @@ TEST(CacheBudget, MappedPagesAreOfTheirRowsAlone) {
   EXPECT_EQ(value(0, 2 * row), std::byte{0});
 }
 
+TEST(CacheBudget, EveryAddressKeepsMemoryIfAPageCannotBeMapped) {
+  const auto make = [](const std::shared_ptr<FilePages>& pages) {
+    const int64_t page = pages->page_bytes();
+    return std::make_unique<MappedRows>(
+        pages,
+        std::vector<MappedRows::Cache>{{DType::f32, 4 * page, page / 8}, {DType::f32, 4 * page, page / 16}},
+        3, 9);
+  };
+  for (int64_t k = 1; k <= 24; ++k) {
+    const auto pages = std::make_shared<FilePages>();
+    pages->fail_in(k);
+    EXPECT_THROW(make(pages), Error) << k;
+  }
+  for (int64_t k = 1; k <= 12; ++k) {
+    const auto pages = std::make_shared<FilePages>();
+    const auto rows = make(pages);
+    const int64_t row = 4 * pages->page_bytes();
+    rows->set(0, 32), rows->set(1, 9), rows->set(0, 0);
+    rows->at(0)[row] = std::byte{5};
+    pages->fail_in(k);
+    EXPECT_THROW(rows->set(2, 32), Error) << k;  // takes six pages of row 0
+    EXPECT_EQ(pages->mapped(), 24) << k;
+    EXPECT_EQ(rows->used_pages(), 3) << k;
+    std::memset(rows->at(0) + 2 * row, 1, static_cast<size_t>(row));
+    rows->set(2, 32);
+    EXPECT_EQ(rows->at(0)[3 * row - 1], std::byte{k > 10 ? uint8_t{1} : uint8_t{0}});  // it kept those
+    EXPECT_EQ(rows->at(0)[row], std::byte{5}) << k;
+  }
+}
+
+TEST(CacheBudget, ARequestThatGetsNoPagesEndsAlone) {
+  const std::vector<Result> expected = alone(small(1), 2);
+  const auto model = small(kRows);
+  const auto pages = std::make_shared<FilePages>();
+  map_pages_of_cpu_by(pages);
+  Served served(model, options_with(bytes_for(*model, 2, kMapped)));
+  map_pages_of_cpu_by(nullptr);
+  pages->fail_in(1);
+  const RequestId first = served.engine.submit(request_of(0)), second = served.engine.submit(request_of(1));
+  while (served.engine.step()) {
+  }
+  EXPECT_TRUE(served.engine.poll(first).result->error);
+  expect_equal(*served.engine.poll(second).result, expected[1], 1);
+  const RequestId again = served.engine.submit(request_of(0));
+  while (served.engine.step()) {
+  }
+  expect_equal(*served.engine.poll(again).result, expected[0], 0);
+}
+
 TEST(CacheBudget, RowsOfWholePages) {
   const auto model = small(1);  // 128 bytes of keys a token
   const int64_t page = 65536, tokens = 512;
   EXPECT_EQ(whole_page_positions(*model, 600, page), 2 * tokens);
+  EXPECT_EQ(whole_page_positions(*model, 256, page), tokens);
+  EXPECT_EQ(whole_page_positions(*model, 255, page), 255);  // no more than twice as many
   EXPECT_EQ(whole_page_positions(*model, 600, memory_page_bytes()), 600);
   EXPECT_EQ(paged_row_bytes(*model, tokens + 1, 4 * tokens, page), 4 * 2 * page);
   EXPECT_EQ(paged_row_bytes(*model, 0, 4 * tokens, page), 0);
