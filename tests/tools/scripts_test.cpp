@@ -325,6 +325,11 @@ TEST_F(Scripts, AReleaseIsACommitWithATag) {
   expect_ok(shell(git + "add dev.txt"));
   refused(release + next, "not committed");
   expect_ok(shell(git + "commit -qm second"));
+  write_text(tree + "/.git/hooks/commit-msg", "#!/bin/sh\necho no such message >&2; exit 1\n");
+  fs::permissions(tree + "/.git/hooks/commit-msg", fs::perms::owner_all);
+  refused(release + next, "git commit failed: no such message");
+  EXPECT_EQ(expect_ok(shell(git + "status --porcelain --untracked-files=no")), "");
+  fs::remove(tree + "/.git/hooks/commit-msg");
   expect_ok(shell(release + next));
   EXPECT_EQ(expect_ok(shell(git + "describe")), "v" + next + "\n");
   EXPECT_EQ(expect_ok(shell(git + "log -1 --format=%s")), "release: make " + next + "\n");
