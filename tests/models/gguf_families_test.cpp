@@ -146,6 +146,14 @@ TEST(GgufFamilies, JoinMatricesAlone) {
   expect_error([&] { models::rows_in_order({matrix, row}, {0, 1, 2}); }, {"[2]", "expected rows"});
 }
 
+// Files of DeepSeek-V2 may say that the factors of the experts are not normalized, which those of DeepSeek-V3 are.
+TEST(GgufFamilies, KnowDeepseekV2ByFactorsThatAreNotNormalized) {
+  Gguf file = read_gguf(files() / "deepseek_v2.gguf");
+  file.metadata["deepseek2.expert_weights_norm"] = false;
+  file.metadata["deepseek2.expert_gating_func"] = int64_t{1};
+  EXPECT_EQ(models::gguf::read_config(file).family->name, "deepseek_v2");
+}
+
 json settings_of(const char* name, const std::function<void(Gguf&)>& change) {
   Gguf file = read_gguf(files() / (std::string(name) + ".gguf"));
   change(file);
