@@ -363,8 +363,10 @@ TEST_F(Scripts, SanitizersCoverageAndFuzzersHaveFoldersOfTheirOwn) {
   shell("../tree/dev coverage lint");
   EXPECT_TRUE(called("-Db_coverage=true")) << calls();
   EXPECT_TRUE(called("gcovr --root . --filter schema/")) << calls();
+  stand_in("apt-cache", "case $2 in clang-19 | clang-20) ;; *) exit 100 ;; esac");
   shell("../tree/dev fuzz 1");
   EXPECT_TRUE(called("-Dfuzz=true")) << calls();
+  EXPECT_TRUE(called("libclang-rt-19-dev")) << calls();
   EXPECT_TRUE(called("tests/fuzz/load_fuzzer tests/fuzz/template_fuzzer tests/fuzz/graph_fuzzer")) << calls();
   for (const char* name : {"build-address", "build-thread", "build-coverage", "build-fuzz"})
     EXPECT_TRUE(fs::exists(path("tree") + "/" + name)) << name;
