@@ -32,6 +32,8 @@ Tensor rows_in_order(const std::vector<Tensor>& parts, const std::vector<int64_t
   std::vector<const std::byte*> rows;
   const int64_t first = rows_in(parts.at(0)), row_bytes = first == 0 ? 0 : parts[0].bytes() / first;
   for (const Tensor& part : parts) {
+    if (parts.size() > 1 && part.type().shape.rank() < 2)
+      fail("one of its parts has the shape {}, expected rows", part.type().shape.to_string());
     if (const int64_t count = rows_in(part); count > 0 && part.bytes() / count != row_bytes)
       fail("its parts have rows of {} and {} bytes", row_bytes, part.bytes() / count);
     for (int64_t row = 0; row < rows_in(part); ++row) rows.push_back(part.data() + row * row_bytes);
@@ -39,7 +41,7 @@ Tensor rows_in_order(const std::vector<Tensor>& parts, const std::vector<int64_t
   if (rows.size() != order.size())
     fail("there are {} rows, expected {} by the sizes in the metadata", rows.size(), order.size());
   const Shape& shape = parts[0].type().shape;
-  const bool keeps_shape = parts.size() == 1 || shape.rank() == 0;
+  const bool keeps_shape = parts.size() == 1;
   std::byte* data;
   Tensor result =
       Tensor::uninitialized({parts[0].type().dtype,

@@ -16,7 +16,10 @@ NUMBERS = {'meson.build': "  version: '{}',", 'packaging/vcpkg/vcpkg.json': '  "
 
 
 def git(*words):
-    return subprocess.run(['git', '-C', str(ROOT), *words], check=True, capture_output=True, text=True).stdout.strip()
+    done = subprocess.run(['git', '-C', str(ROOT), *words], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f'git {words[0]} failed: {done.stderr.strip() or done.stdout.strip()}')
+    return done.stdout.strip()
 
 
 def steps(version):
@@ -35,11 +38,17 @@ def new_changelog(text, version, day):
     return f'{before}{NEXT}\n## {version} ({day})\n{after}'
 
 
+def write(texts):
+    for name, text in texts.items():
+        (ROOT / name).write_text(text, encoding='utf-8')
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     version = sys.argv[1]
     texts = {name: (ROOT / name).read_text(encoding='utf-8') for name in [*NUMBERS, 'CHANGELOG.md']}
+    old = dict(texts)
     current = re.search(r"^  version: '([0-9.]+)',", texts['meson.build'], re.M).group(1)
     if version not in steps(current):
         sys.exit(f'{version} does not follow {current}: expected {" or ".join(steps(current))}')
@@ -52,9 +61,12 @@ def main():
             sys.exit(f'{name} lacks the line {line.format(current)}')
         texts[name] = texts[name].replace(line.format(current), line.format(version), 1)
     texts['CHANGELOG.md'] = new_changelog(texts['CHANGELOG.md'], version, datetime.date.today().isoformat())
-    for name, text in texts.items():
-        (ROOT / name).write_text(text, encoding='utf-8')
-    git('commit', '--all', '--message', f'release: make {version}')
+    write(texts)
+    try:
+        git('commit', '--all', '--message', f'release: make {version}')
+    except SystemExit:
+        write(old)
+        raise
     git('tag', '--annotate', '--message', f'Genesis {version}', f'v{version}')
     print(f'made the tag v{version}. Packages of it: ./dev package DIR --portable, ./dev wheel DIR, packaging/tarball.sh, packaging/image.sh; '
           f'packaging/apt.sh signs a folder of them. To publish it: git push origin main v{version}')

@@ -49,10 +49,12 @@ Value tap_places(Value like, const DeformConvOptions& options, size_t axis, cons
 Value corner(Value x, Value row, Value column, double height, double width) {
   const Value is_inside = logical_and(logical_and(row >= 0.0, row <= height - 1),
                                       logical_and(column >= 0.0, column <= width - 1));
-  const Value place = clamp(row, 0, height - 1) * width + clamp(column, 0, width - 1);
+  // In f16, places beyond 2048 are not exact.
+  const Value place = cast(clamp(row, 0, height - 1), DType::i64) * static_cast<int64_t>(width) +
+                      cast(clamp(column, 0, width - 1), DType::i64);
   Shape shape = x.shape();
   shape[3] = place.dim(3);
-  return where(is_inside, gather(x, 3, expand(cast(place, DType::i64), shape)), Scalar(0.0));
+  return where(is_inside, gather(x, 3, expand(place, shape)), Scalar(0.0));
 }
 
 Value bilinear(Value x, Value y_at, Value x_at, double height, double width) {
@@ -62,6 +64,22 @@ Value bilinear(Value x, Value y_at, Value x_at, double height, double width) {
   const Value lower = corner(x, top + 1.0, left, height, width) * (1.0 - right) +
                       corner(x, top + 1.0, left + 1.0, height, width) * right;
   return upper * (1.0 - down) + lower * down;
+}
+
+// Refuses offsets for other places than those of the convolution, as far as sizes are known.
+void check_places(Value x, Value offset, Value weight, const DeformConvOptions& options) {
+  for (const int axis : {0, 1}) {
+    const auto i = static_cast<size_t>(axis);
+    const Dim size = x.dim(2 + axis), window = weight.dim(2 + axis), found = offset.dim(2 + axis);
+    if (!size.is_constant() || !found.is_constant()) continue;
+    const int64_t padding = options.padding[i] + options.end_padding.value_or(options.padding)[i];
+    const int64_t room = size.value() + padding - options.dilation[i] * (window.value() - 1) - 1;
+    const int64_t expected = room < 0 ? 0 : room / options.stride[i] + 1;
+    if (found.value() != expected)
+      fail("deform_conv2d reads {} with offsets {}: expected {} {} of them, as the convolution by {} has",
+           x.type().to_string(), offset.type().to_string(), expected, axis == 0 ? "rows" : "columns",
+           weight.type().to_string());
+  }
 }
 
 }  // namespace
@@ -118,6 +136,7 @@ Value deform_conv2d(Value x, Value offset, Value weight, Value bias, Value mask,
       !(offset.dim(1) == groups * (2 * taps)))
     fail("{} groups, {} of offsets, do not fit channels of {}, offsets {} and weights {}", options.groups,
          options.offset_groups, x.type().to_string(), offset.type().to_string(), weight.type().to_string());
+  check_places(x, offset, weight, options);
   const auto height = static_cast<double>(x.dim(2).value()), width = static_cast<double>(x.dim(3).value());
   const Shape shape = {batch, groups, taps, offset.dim(2), offset.dim(3)};
   const Value by_tap = reshape(offset, {batch, groups, taps, 2, offset.dim(2), offset.dim(3)});

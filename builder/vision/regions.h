@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 
 #include "schema/graph/graph.h"
 
@@ -27,10 +28,12 @@ Value roi_align(Value x, Value boxes, Value images, const RoiAlignOptions& optio
 struct DeformConvOptions {
   std::array<int64_t, 2> stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};
   int64_t groups = 1, offset_groups = 1;  // groups of channels with weights, and with offsets, of their own
+  std::optional<std::array<int64_t, 2>> end_padding = {};  // behind rows and columns; empty: as before them
 };
 // A convolution each tap of which reads x at its place plus an offset. x [batch, channels, height, width] with known height and width; weight
 // [out channels, channels / groups, window...]; offset [batch, offset_groups * taps * 2, rows, columns], the y and the x of each tap; bias
 // [out channels] or empty; mask [batch, offset_groups * taps, rows, columns] scales the taps, or empty -> [batch, out channels, rows, columns].
+// Throws Error if rows and columns are known and not those of the convolution.
 Value deform_conv2d(Value x, Value offset, Value weight, Value bias = {}, Value mask = {},
                     const DeformConvOptions& options = {});
 

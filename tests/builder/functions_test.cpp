@@ -1,4 +1,5 @@
 // Tests functions and operators as users of torch write them: names, arguments and operators that mean what they mean there.
+#include "builder/vision/regions.h"
 #include "tests/builder/layer_run.h"
 #include "tests/op_harness.h"
 
@@ -138,6 +139,42 @@ TEST(Functions, OfVectors) {
               result({q, k, v}, [](const auto& x) {
                 return matmul(causal_softmax(matmul(x[0], x[1], false, true), 0.5), x[2]);
               }));
+}
+
+// In f16, numbers of pixels beyond 2048 are not exact.
+TEST(Functions, TapsAtOffsetsReadEachPixelInF16) {
+  const Tensor x = Tensor::of<float>({1, 1, 64, 64}, [] {
+    std::vector<float> bits;
+    for (int i = 0; i < 64 * 64; ++i) bits.push_back(static_cast<float>(i * 7 % 5 % 2));
+    return bits;
+  }());
+  const auto model = std::make_shared<Model>();
+  GraphBuilder g(*model, "forward");
+  const auto input = [&](const char* name, int64_t channels) {
+    return cast(g.input(name, DType::f32, {1, channels, 64, 64}), DType::f16);
+  };
+  const Value weight = g.full({1, 1, 1, 1}, 1.0, DType::f16);
+  g.output("y", cast(deform_conv2d(input("x", 1), input("o", 2), weight), DType::f32));
+  const Tensor offsets = Tensor::of<float>({1, 2, 64, 64}, std::vector<float>(2 * 64 * 64));
+  Session session(model, {.optimize = false});
+  EXPECT_EQ(session.run("forward", {{"x", x}, {"o", offsets}}).at("y").to_doubles(), x.to_doubles());
+}
+
+// A convolution with a window of 3 and a stride of 2 has (8 + padding - 3) / 2 + 1 places along 8 pixels.
+TEST(Functions, OffsetsAreForThePlacesOfTheConvolution) {
+  const auto convolved = [](int64_t rows, int64_t columns, const DeformConvOptions& options) {
+    Model model;
+    GraphBuilder g(model, "forward");
+    return deform_conv2d(g.input("x", DType::f32, {2, 1, 8, 8}),
+                         g.input("o", DType::f32, {2, 18, rows, columns}),
+                         g.input("w", DType::f32, {1, 1, 3, 3}), {}, {}, options)
+        .shape();
+  };
+  EXPECT_EQ(convolved(4, 3, {.stride = {2, 2}, .padding = {1, 0}}), (Shape{2, 1, 4, 3}));
+  EXPECT_EQ(convolved(4, 4, {.stride = {2, 2}, .end_padding = std::array<int64_t, 2>{1, 2}}),
+            (Shape{2, 1, 4, 4}));
+  expect_error([&] { convolved(50, 3, {.stride = {2, 2}}); }, {"[2,18,50,3]", "expected 3 rows"});
+  expect_error([&] { convolved(3, 4, {.stride = {2, 2}}); }, {"[2,18,3,4]", "expected 3 columns"});
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 """Tests the Python package: python_test.py LANGUAGE_MODEL PLUGIN. Needs nothing but the package; numpy and torch are tried if they are there."""
 import array
+import ctypes
 import importlib.util
 import os
 import signal
@@ -8,8 +9,12 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 import genesis
+from genesis import _library
+from genesis._library import Interruptible
+from genesis._tensor import as_tensor
 
 LM, PLUGIN = sys.argv[1:]
 
@@ -20,6 +25,15 @@ def doubled():
 
 def has(module):
     return importlib.util.find_spec(module) is not None
+
+
+class Given:
+    """An array that another package passes on with this `copy`."""
+    def __init__(self, tensor, copy):
+        self.tensor, self.copy = tensor, copy
+
+    def __dlpack__(self, *, max_version=None):
+        return self.tensor.__dlpack__(max_version=max_version, copy=self.copy)
 
 
 class Sessions(unittest.TestCase):
@@ -66,6 +80,33 @@ class Sessions(unittest.TestCase):
         self.assertEqual(doubled().run(x=OnGpu(True))['y'].tolist(), [6, 8])
         with self.assertRaisesRegex(TypeError, 'in the memory of a GPU'):
             doubled().run(x=OnGpu(False))
+
+    def test_a_copy_is_another_array(self):
+        y = doubled().run(x=memoryview(array.array('f', [1, 2])).cast('B').cast('f', [1, 2]))['y']
+        same, other = (as_tensor(Given(y, copy)) for copy in (None, True))
+        ctypes.c_float.from_address(y.__array_interface__['data'][0]).value = 7
+        self.assertEqual((same.tolist(), other.tolist()), ([7, 4], [2, 4]))
+
+    def test_a_tensor_that_cannot_come_from_its_gpu_is_an_error(self):
+        y = doubled().run(x=memoryview(array.array('f', [1, 2])).cast('B').cast('f', [1, 2]))['y']
+        with unittest.mock.patch.object(_library, 'tensor_data', lambda tensor: None), \
+                unittest.mock.patch.object(_library, 'tensor_gpu', lambda tensor: 1):
+            for read in (y.cpu, y.tolist, lambda: y.__array_interface__):
+                with self.assertRaisesRegex(genesis.GenesisError, 'from GPU 1 to the host'):
+                    read()
+            with self.assertRaisesRegex(BufferError, 'leave out copy=False'):
+                y.__dlpack__(max_version=(1, 0), dl_device=(1, 0), copy=False)
+
+    def test_ctrl_c_ends_the_innermost_call(self):
+        ends = []
+        with Interruptible() as around:
+            try:
+                with Interruptible() as call:
+                    ends.append(call.going_on(lambda: signal.raise_signal(signal.SIGINT)))
+            except KeyboardInterrupt:
+                ends.append(around.going_on(None))
+        self.assertEqual(ends, [1, 0])
+        self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
 
     @unittest.skipUnless(has('torch'), 'torch is not installed')
     def test_tensors_of_torch(self):

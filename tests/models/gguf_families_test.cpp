@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 
 #include "executor/session.h"
@@ -11,6 +12,7 @@
 #include "models/formats/gguf/import.h"
 #include "models/formats/hugging_face/export.h"
 #include "models/formats/hugging_face/import.h"
+#include "models/reordered_rows.h"
 #include "schema/file/other_formats/gguf.h"
 #include "tests/models/checkpoints.h"
 #include "tests/op_harness.h"
@@ -110,6 +112,46 @@ TEST(GgufFamilies, RefuseSizesOfHybridsThatContradictThemselves) {
           {"feed_forward_length", "a size, which may double"});
   refused("glm4_moe", [](Gguf& g) { g.metadata["glm4moe.nextn_predict_layers"] = int64_t{2}; },
           {"nextn_predict_layers is 2, expected less than block_count"});
+}
+
+// Sizes that the tensors do not have are refused before anything of these sizes is made.
+TEST(GgufFamilies, RefuseHugeSizesOfHeadsInSmallFiles) {
+  const testing::TemporaryFolder folder;
+  const auto refused_as = [&](const char* name, const std::map<std::string, uint32_t>& sizes,
+                              const std::vector<std::string>& parts) {
+    std::string bytes = testing::read_bytes(files() / (std::string(name) + ".gguf"));
+    for (const auto& [key, size] : sizes) {
+      const size_t at = bytes.find(key);
+      ASSERT_NE(at, std::string::npos) << key;
+      std::memcpy(&bytes[at + key.size() + sizeof(uint32_t)], &size, sizeof(size));  // behind the key's type
+    }
+    testing::write_bytes(folder / "m.gguf", bytes);
+    expect_error([&] { import_model(folder / "m.gguf", {{"dtype", "f32"}}); }, parts);
+  };
+  const uint32_t huge = (1u << 31) - 1;
+  refused_as("deepseek_v2", {{"attention.key_length_mla", huge}}, {"kv_b_proj", "heads of 2147483643 keys"});
+  refused_as("deepseek_v2", {{"attention.value_length_mla", huge}}, {"kv_b_proj", "of 2147483647 values"});
+  const std::map<std::string, uint32_t> heads = {{"ssm.group_count", 1u << 16},
+                                                 {"ssm.time_step_rank", 1u << 16},
+                                                 {"ssm.inner_size", 1u << 31},
+                                                 {"ssm.state_size", 1u << 20}};
+  refused_as("qwen3_next", heads, {"in_proj_qkvz", "rows, expected 141733920768 by the sizes"});
+  refused_as("qwen3_5", heads, {"out_proj", "16 columns, expected 2147483648 by the sizes"});
+  refused_as("qwen3_5", {{"ssm.state_size", 1u << 20}}, {"linear_attn"});
+}
+
+TEST(GgufFamilies, JoinMatricesAlone) {
+  const Tensor row = Tensor::of<float>({2}, {1, 2}), matrix = Tensor::of<float>({{1, 2}});
+  expect_error([&] { models::rows_in_order({row, row}, {0, 1, 2, 3}); }, {"[2]", "expected rows"});
+  expect_error([&] { models::rows_in_order({matrix, row}, {0, 1, 2}); }, {"[2]", "expected rows"});
+}
+
+// Files of DeepSeek-V2 may say that the factors of the experts are not normalized, which those of DeepSeek-V3 are.
+TEST(GgufFamilies, KnowDeepseekV2ByFactorsThatAreNotNormalized) {
+  Gguf file = read_gguf(files() / "deepseek_v2.gguf");
+  file.metadata["deepseek2.expert_weights_norm"] = false;
+  file.metadata["deepseek2.expert_gating_func"] = int64_t{1};
+  EXPECT_EQ(models::gguf::read_config(file).family->name, "deepseek_v2");
 }
 
 json settings_of(const char* name, const std::function<void(Gguf&)>& change) {

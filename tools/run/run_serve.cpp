@@ -40,6 +40,12 @@ std::set<std::string> read_keys(const std::string& path) {
 
 bool writes_texts(const Model& model) { return model.find_entry("prefill") && model.find_entry("decode"); }
 
+void check_sizes(const ServeFlags& flags, const Model& model, const std::string& file) {
+  if (writes_texts(model) || (flags.memory.empty() && flags.prefix_cache.empty())) return;
+  fail_usage("{}: {} writes no texts, so it has no cache",
+             flags.memory.empty() ? "--prefix-cache" : "--memory", file);
+}
+
 // Lets --parallel texts share what --memory leaves beside the weights: each gets the pages that it can need.
 void share_pages(ServeFlags& flags, const Model& model, int64_t bytes) {
   serving::LanguageOptions& language = flags.service.language;
@@ -107,7 +113,7 @@ void print_needs(const ServeFlags& flags, const std::shared_ptr<const Model>& mo
                    {"cache_bytes", cache},
                    {"step_bytes", steps},
                    {"prefix_bytes", kept},
-                   {"total_bytes", needs.weight_bytes + cache + kept}},
+                   {"total_bytes", needs.weight_bytes + cache + steps + kept}},
                   [&] {
                     std::cout << fmt::format(
                         "{} texts at a time, of which {} may be of {} tokens with their answers\nweights "
@@ -178,6 +184,7 @@ void serve(ServeFlags& flags, const Command& app) {
     flags.service.language.prefix_bytes =
         bytes_or_fail("--prefix-cache " + flags.prefix_cache, flags.prefix_cache);
   read_adapters(flags, *model, serving::name_for_clients(flags.service, file));
+  check_sizes(flags, *model, file);
   if (writes_texts(*model)) fit_memory(flags, *model, app.is_given("--parallel"));
   if (flags.check) {
     if (!writes_texts(*model)) fail("--check: {} writes no texts, so it has no cache", file);

@@ -175,13 +175,16 @@ class Interruptible:
 
     def __enter__(self):
         self._before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+        # The handler of a call around this one would keep the interrupt, and this call would go on.
+        around = getattr(self._before, '__self__', None)
+        self._handler = around._handler if isinstance(around, Interruptible) else self._before
         if callable(self._before):
             signal.signal(signal.SIGINT, self._handle)
         return self
 
     def _handle(self, number, frame):
         try:
-            self._before(number, frame)
+            self._handler(number, frame)
         except BaseException as error:
             self.raised = error
 

@@ -63,7 +63,7 @@ class Tensor:
         if dtype not in _TYPESTR:
             raise AttributeError('numpy has no bf16: use torch.from_dlpack(), or cast in the model')
         return {'version': 3, 'shape': self.shape, 'typestr': _TYPESTR[dtype],
-                'data': (lib.tensor_data(self._as_parameter_), False)}
+                'data': (self._data(), False)}
 
     @property
     def gpu(self):
@@ -73,12 +73,20 @@ class Tensor:
 
     def cpu(self):
         """Returns the tensor on the host: itself if it is there, else a copy."""
-        if self.gpu is None:
-            return self
+        return self if self.gpu is None else self._copied()
+
+    def _data(self):
+        """The address of the elements on the host, where those of a GPU are copied first."""
+        data = lib.tensor_data(self._as_parameter_)
+        if not data:
+            raise lib.GenesisError(f'a tensor {self.dtype}{list(self.shape)} cannot be copied from GPU {self.gpu} to the host')
+        return data
+
+    def _copied(self):
+        """Returns a copy on the host."""
         handle, rank = c_void_p(), lib.tensor_rank(self._as_parameter_)
-        data = ctypes.cast(lib.tensor_data(self._as_parameter_), c_char_p)
-        check(lib.tensor_copy(lib.tensor_dtype(self._as_parameter_), rank, lib.tensor_sizes(self._as_parameter_), data,
-                              lib.tensor_bytes(self._as_parameter_), byref(handle)))
+        check(lib.tensor_copy(lib.tensor_dtype(self._as_parameter_), rank, lib.tensor_sizes(self._as_parameter_),
+                              ctypes.cast(self._data(), c_char_p), lib.tensor_bytes(self._as_parameter_), byref(handle)))
         return Tensor(handle)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
@@ -86,7 +94,13 @@ class Tensor:
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             if tuple(dl_device) != (1, 0):
                 raise BufferError('a tensor of genesis goes to another package on the device where it is, or on the host')
+            if copy is False:
+                raise BufferError('a tensor on a GPU goes to the host as a copy: leave out copy=False')
             return self.cpu().__dlpack__(max_version=max_version)
+        if copy:
+            if self.gpu is not None:
+                raise BufferError('a tensor on a GPU is copied to the host alone: give dl_device=(1, 0)')
+            return self._copied().__dlpack__(max_version=max_version)
         if max_version is None or max_version[0] < 1:
             if self.gpu is not None:
                 raise BufferError('a tensor on a GPU is passed by DLPack 1.0 and newer: .cpu() copies it to the host')
@@ -104,7 +118,7 @@ class Tensor:
         codes = {'f32': 'f', 'f64': 'd', 'i8': 'b', 'u8': 'B', 'i16': 'h', 'i32': 'i', 'i64': 'q', 'bool': '?'}
         if self.dtype not in codes:
             raise TypeError(f'tolist() reads no {self.dtype}: use torch.from_dlpack(), or cast in the model')
-        data = ctypes.string_at(lib.tensor_data(self), lib.tensor_bytes(self))
+        data = ctypes.string_at(self._data(), lib.tensor_bytes(self))
         return memoryview(data).cast(codes[self.dtype]).tolist()
 
     def numpy(self):
@@ -116,12 +130,12 @@ class Tensor:
         if any(s != 1 for s in self.shape):
             raise ValueError(f'item() needs a tensor of one element, this one has the shape {list(self.shape)}')
         if self.dtype == 'bf16':
-            bits = int.from_bytes(ctypes.string_at(lib.tensor_data(self._as_parameter_), 2), 'little') << 16
+            bits = int.from_bytes(ctypes.string_at(self._data(), 2), 'little') << 16
             return ctypes.c_float.from_buffer_copy(bits.to_bytes(4, 'little')).value
         size = lib.tensor_bytes(self._as_parameter_)
         code = {'f32': 'f', 'f64': 'd', 'f16': 'e', 'i8': 'b', 'u8': 'B', 'i16': 'h', 'i32': 'i', 'i64': 'q', 'bool': '?'}
         import struct
-        return struct.unpack(code[self.dtype], ctypes.string_at(lib.tensor_data(self._as_parameter_), size))[0]
+        return struct.unpack(code[self.dtype], ctypes.string_at(self._data(), size))[0]
 
     def __float__(self):
         return float(self.item())

@@ -24,6 +24,23 @@ struct DeltaSizes {
         value_size(settings.at("linear_value_head_dim")) {}
 };
 
+// A file may state any sizes: a list of rows or columns is made when the matrices have as many. Each value head has `of_value` of them,
+// each key head `of_key`.
+void expect_count(const DeltaSizes& s, double of_value, double of_key, const std::vector<Tensor>& matrices,
+                  int axis) {
+  int64_t found = 0;
+  for (const Tensor& matrix : matrices) {
+    const Shape& shape = matrix.type().shape;
+    if (shape.rank() != 2) fail("a tensor of it has the shape {}, expected a matrix", shape.to_string());
+    found += shape[axis].value();
+  }
+  const double expected =
+      static_cast<double>(s.key_heads) * (static_cast<double>(s.values_per_key) * of_value + of_key);
+  if (static_cast<double>(found) != expected)
+    fail("there are {} {}, expected {:.0f} by the sizes in the metadata", found,
+         axis == 0 ? "rows" : "columns", expected);
+}
+
 void append(std::vector<int64_t>& rows, int64_t first, int64_t count) {
   for (int64_t i = 0; i < count; ++i) rows.push_back(first + i);
 }
@@ -136,6 +153,9 @@ DecoderGguf delta_gguf(const std::string& architecture, bool split) {
     form.arranged = {{name("in_proj_qkvz.weight"),
                       {name("in_proj_qkv.weight"), name("in_proj_z.weight")},
                       [](const json& settings, const std::vector<Tensor>& parts) {
+                        const DeltaSizes s(settings);
+                        expect_count(s, 2.0 * static_cast<double>(s.value_size),
+                                     2.0 * static_cast<double>(s.key_size), parts, 0);
                         return rows_in_order(parts, by_key_head(settings));
                       }}};
     return form;
@@ -150,6 +170,8 @@ DecoderGguf delta_gguf(const std::string& architecture, bool split) {
   form.arranged = {{name("out_proj.weight"),
                     {name("out_proj.weight")},
                     [](const json& settings, const std::vector<Tensor>& parts) {
+                      const DeltaSizes s(settings);
+                      expect_count(s, static_cast<double>(s.value_size), 0, parts, 1);
                       return columns_in_order(parts[0], values_in_order(settings));
                     }}};
   return form;

@@ -16,6 +16,14 @@ using nlohmann::json;
 Tensor joined_by_head(const json& settings, const std::vector<Tensor>& parts) {
   const int64_t heads = settings.at("num_attention_heads"), keys = settings.at("qk_nope_head_dim"),
                 values = settings.at("v_head_dim");
+  // A file may state any sizes: the list of rows is made when the tensors have them.
+  const Shape &k = parts[0].type().shape, &v = parts[1].type().shape;
+  const bool fits =
+      k.rank() == 3 && v == Shape{heads, values, k[1]} && k[0].value() == heads && k[2].value() == keys;
+  if (!fits)
+    fail(
+        "its parts are {} and {}, expected {} heads of {} keys and of {} values by the sizes in the metadata",
+        k.to_string(), v.to_string(), heads, keys, values);
   std::vector<int64_t> rows;
   for (int64_t head = 0; head < heads; ++head) {
     for (int64_t i = 0; i < keys; ++i) rows.push_back(head * keys + i);

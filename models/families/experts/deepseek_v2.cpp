@@ -115,6 +115,7 @@ GgufForm gguf_form() {
   const ConfigEntries router = {number_entry("expert_weights_scale", 1.0, "routed_scaling_factor"),
                                 {.settings = {"n_group"}, .read = read_gguf_groups},
                                 {.settings = {}, .read = [](SettingsReader& r) {
+                                   r.must_be_one_of("expert_weights_norm", {nullptr, false});
                                    r.must_be_one_of("expert_gating_func", {nullptr, 0, 1});
                                  }}};
   form.more = joined(form.more, joined(joined(gguf_experts_entries(true), router), gguf_shared_entries()));

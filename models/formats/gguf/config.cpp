@@ -165,7 +165,7 @@ FamilySettings read_config(const Gguf& gguf) {
   const std::string architecture = architecture_of(gguf);
   const auto has = [&](const std::string& number) {
     const auto at = gguf.metadata.find(architecture + "." + number);
-    return at != gguf.metadata.end() && json_of(at->second) != 0;
+    return at != gguf.metadata.end() && json_of(at->second) != 0 && json_of(at->second) != false;
   };
   const Family* family = family_of_gguf(architecture, has);
   const json metadata = family ? metadata_of(gguf, architecture) : json::object();

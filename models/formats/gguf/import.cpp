@@ -264,6 +264,12 @@ void add_weight(GgufWeights& weights, const Gguf& file, const std::string& name,
   weights.tensors.emplace(known.empty() ? name : known, std::move(weight));
 }
 
+// A weight of another size is refused later. Its rows stay: the order of as many as the metadata state may not fit in memory.
+bool has_size_of_state(const std::string& name, const Tensor& weight, const Model& model) {
+  const int32_t state = model.find_state(name);
+  return state >= 0 && model.state(state).type.shape.numel() == weight.type().shape.numel();
+}
+
 GgufWeights weights_of(const Gguf& file, const Model& model, const HowToRead& how) {
   const GgufForm& form = *how.family.gguf;
   GgufWeights weights;
@@ -280,7 +286,8 @@ GgufWeights weights_of(const Gguf& file, const Model& model, const HowToRead& ho
   hugging_face::split_fused(model, form.fused, weights.tensors);
   arrange(how, weights.tensors);
   for (auto& [name, weight] : weights.tensors)
-    if (!weights.kept.contains(name)) weight = in_order_of_zoo(name, weight, how);
+    if (!weights.kept.contains(name) && has_size_of_state(name, weight, model))
+      weight = in_order_of_zoo(name, weight, how);
   return weights;
 }
 

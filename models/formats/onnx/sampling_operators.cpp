@@ -72,13 +72,13 @@ std::array<int64_t, 2> pair_of(Call& call, const char* name, int64_t otherwise) 
 Value convolved_at_offsets(Call& call) {
   call.accept_any("kernel_shape");  // the weight has it
   const std::vector<int64_t> pads = call.list("pads", {0, 0, 0, 0});
-  // The pads at the end only decide the number of places, which the offsets have.
   if (pads.size() != 4) fail("its attribute 'pads' has {} numbers: read are images, with 4", pads.size());
   const DeformConvOptions options{.stride = pair_of(call, "strides", 1),
                                   .padding = {pads[0], pads[1]},
                                   .dilation = pair_of(call, "dilations", 1),
                                   .groups = call.attribute("group", 1),
-                                  .offset_groups = call.attribute("offset_group", 1)};
+                                  .offset_groups = call.attribute("offset_group", 1),
+                                  .end_padding = std::array{pads[2], pads[3]}};
   return deform_conv2d(call.tensor(0), call.tensor(2), call.tensor(1), call.tensor_or(3, {}),
                        call.tensor_or(4, {}), options);
 }

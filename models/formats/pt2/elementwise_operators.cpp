@@ -136,12 +136,19 @@ Value converted(Call& call) {
 }
 Value as_type_of(Call& call) { return cast(call.tensor("self"), call.tensor("other").dtype()); }
 
+// In torch a number without axes takes the dtype of the other operand, if both are of one kind.
+DType dtype_of_bits(Value a, Value b) {
+  const bool is_one_kind = (a.dtype() == DType::boolean) == (b.dtype() == DType::boolean);
+  if (!is_one_kind || (a.rank() == 0) == (b.rank() == 0)) return promote(a.dtype(), b.dtype());
+  return a.rank() == 0 ? b.dtype() : a.dtype();
+}
+
 // For bools, bitwise operators are logical ones.
 template <BitOperation operation, Value (*function)(Value, Value)>
 Results bitwise(Call& call) {
   const Value a = call.tensor("self"), b = call.operand("other", a);
   if (a.dtype() == DType::boolean && b.dtype() == DType::boolean) return std::vector<Value>{function(a, b)};
-  const DType dtype = promote(a.dtype(), b.dtype());
+  const DType dtype = dtype_of_bits(a, b);
   return std::vector<Value>{combine_bits(cast(a, dtype), cast(b, dtype), operation)};
 }
 constexpr auto kAnd = bitwise<BitOperation::kAnd, logical_and>;

@@ -112,15 +112,19 @@ bool counts_from_end(const Dim& at) {
   return true;
 }
 
-// A bound of a slice: negative numbers count from the end, and a known axis limits it.
+// A place along an axis as torch reads it: negative numbers count from the end, and a known axis limits it.
+Dim place_along(const Dim& given, const Dim& size) {
+  if (!given.is_constant()) return counts_from_end(given) ? size + given : given;
+  const int64_t at = given.value();
+  if (!size.is_constant()) return at < 0 ? size + at : at;
+  return std::clamp(at < 0 ? at + size.value() : at, int64_t{0}, size.value());
+}
+
+// A bound of a slice.
 Dim bound(Call& call, const char* name, const Dim& size, const Dim& otherwise) {
   if (!call.has(name)) return otherwise;
   const Dim given = call.size(name);
-  if (!given.is_constant()) return counts_from_end(given) ? size + given : given;
-  const int64_t at = given.value();
-  if (at == kToEnd) return size;
-  if (!size.is_constant()) return at < 0 ? size + at : at;
-  return std::clamp(at < 0 ? at + size.value() : at, int64_t{0}, size.value());
+  return given == Dim(kToEnd) ? size : place_along(given, size);
 }
 Value sliced(Call& call) {
   const Value x = call.tensor("self");
@@ -190,7 +194,7 @@ Results chunked(Call& call) {
   if (chunks < 1) fail("it cuts into {} chunks", chunks);
   return split_every(x, std::max<int64_t>((size + chunks - 1) / chunks, 1), axis);
 }
-// Pieces between indices along an axis.
+// Pieces between indices along an axis; one that ends before it begins is empty.
 Results split_at_indices(Call& call) {
   const Value x = call.tensor("self");
   const int axis = axis_of(call, x);
@@ -198,8 +202,10 @@ Results split_at_indices(Call& call) {
   Dim at = 0;
   std::vector<Dim> ends = call.sizes("indices");
   ends.push_back(x.dim(axis));
-  for (const Dim& end : ends) {
-    pieces.push_back(narrow(x, axis, at, end - at));
+  for (const Dim& given : ends) {
+    const Dim end = place_along(given, x.dim(axis)), length = end - at;
+    pieces.push_back(
+        narrow(x, axis, at, length.is_constant() ? std::max<int64_t>(length.value(), 0) : length));
     at = end;
   }
   return pieces;

@@ -51,7 +51,8 @@ class Shapes(nn.Module):
         masked = torch.where(x > 0, x, x.abs().sqrt()).masked_fill(x < -1, -2.5)
         padded = F.pad(masked, (1, 2), value=0.5)[:, ::2]
         return (total, values, places, padded.cumsum(-1), x.T.roll(1, 0), x.argmax(-1), (x * 3).round().to(torch.int32) // 2,
-                torch.einsum('bi,bj->bij', x, x).amax(-1), torch.linspace(0, 1, 5) + x.softmax(-1)[:, :5], x[:, -3:].flip(-1))
+                torch.einsum('bi,bj->bij', x, x).amax(-1), torch.linspace(0, 1, 5) + x.softmax(-1)[:, :5], x[:, -3:].flip(-1),
+                *x.tensor_split((5, -9, 20), 1), i.to(torch.int8) ^ i[0, 1], i[1, 0] & i.to(torch.int16))
 
 
 class Pictures(nn.Module):

@@ -295,7 +295,10 @@ TEST_F(ServeTool, FlagsAreChecked) {
       run_tool("genesis-run", {"serve", model, "--check", "--json", "--context", "256", "--parallel", "3"}));
   EXPECT_EQ(needs["texts"], 3);
   EXPECT_EQ(needs["cache_bytes"], 3 * needs["text_bytes"].get<int64_t>());
-  const std::string total = std::to_string(needs["total_bytes"].get<int64_t>());
+  const auto bytes = [&](const char* of) { return needs[of].get<int64_t>(); };
+  EXPECT_GT(bytes("step_bytes"), 0);
+  EXPECT_EQ(bytes("total_bytes"), bytes("weight_bytes") + bytes("cache_bytes") + bytes("step_bytes"));
+  const std::string total = std::to_string(bytes("total_bytes") - bytes("step_bytes"));
   EXPECT_EQ(expect_json(run_tool("genesis-run", {"serve", model, "--check", "--json", "--context", "256",
                                                  "--memory", total}))["texts"],
             3);
@@ -303,6 +306,11 @@ TEST_F(ServeTool, FlagsAreChecked) {
   expect_error(run_tool("genesis-run", {"serve", model, "--check", "--context", "256", "--memory", total,
                                         "--parallel", "4"}),
                {"no room for a text of 256 tokens beside 3 others"});
+  const std::string encoder = path("bert.genesis");
+  expect_ok(run_tool("genesis-build",
+                     {GENESIS_SOURCE_ROOT "/tests/models/hugging_face/encoders/bert", "-o", encoder}));
+  for (const char* flag : {"--memory", "--prefix-cache"})
+    expect_usage_error(run_tool("genesis-run", {"serve", encoder, flag, "1MB"}), {flag, "writes no texts"});
   const std::string states = path("mamba2.genesis");
   expect_ok(
       run_tool("genesis-build", {"mamba2", "--set", "hidden_size=32", "--set", "num_hidden_layers=1", "--set",
