@@ -4,7 +4,8 @@
 # FOLDER gets a system of Debian 12 with a cross compiler, the libraries of Arm and qemu, about 2 GB, which a later call uses again: it
 # compiles only what has changed. TARGETs are those of ninja (default: the library and tests/test_ops), and COMMAND runs in the build
 # folder, in the emulator (default: tests/test_ops). GENESIS_CPU chooses the emulated processor: "max" (default) has the instructions for
-# 8-bit products (i8mm) and bf16, "cortex-a72" has neither them nor dot products.
+# 8-bit products (i8mm) and bf16, "cortex-a72" has neither them nor dot products. GENESIS_SETUP adds options of Meson, also to a build folder
+# that exists, and JOBS says how many compilers run at a time.
 set -euo pipefail
 usage="usage: packaging/aarch64.sh FOLDER [TARGET...] [-- COMMAND...]"
 folder=$(realpath -m "${1:?$usage}")
@@ -44,8 +45,14 @@ END
 copy_tree "$folder"
 cat >"$folder/build.sh" <<END
 set -e
-[ -f /build/build.ninja ] || meson setup /build /src --cross-file /arm.ini -Dcuda=disabled -Dmpi=disabled -Dpage=disabled -Dsources_per_unit=12 >/setup.log ||
-  { cat /setup.log >&2; exit 1; }
+options="-Dcuda=disabled -Dmpi=disabled -Dpage=disabled -Dsources_per_unit=30 -Dseldom_run=quick ${GENESIS_SETUP:-}"
+if [ ! -f /build/build.ninja ]; then
+  rm -rf /build  # Meson would take what an interrupted setup left for a build folder
+  meson setup /build /src --cross-file /arm.ini \$options >/setup.log || { cat /setup.log >&2; exit 1; }
+elif [ "\$options" != "\$(cat /build/options 2>/dev/null)" ]; then
+  meson configure /build \$options
+fi
+echo "\$options" >/build/options
 ninja -C /build -k 0 -j ${JOBS:-$(nproc)} ${targets[*]}
 END
 in_system "$folder" bash /build.sh

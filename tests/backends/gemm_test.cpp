@@ -15,6 +15,7 @@
 #include "backends/cpu/gemm/amx/gemm_amx.h"
 #include "backends/cpu/gemm/gemm_implementations.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
+#include "backends/cpu/gemm/tile_product.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "schema/core/dtype.h"
 
@@ -436,6 +437,7 @@ TEST(Gemm, EachInstructionSet) {
     for (const DType type : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
       for (const Size& s : {Size{1, 70, 66}, Size{6, 70, 66}, Size{29, 53, 31}})
         check_forms(problem(type, s.m, s.n, s.k));
+      const TileProduct fits_its_stack({type, true, true, 1, 1, 1});
     }
     hwy::SetSupportedTargetsForTest(0);
   }

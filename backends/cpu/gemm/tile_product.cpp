@@ -11,8 +11,8 @@ namespace {
 constexpr int64_t kBlockBytes = 2048;  // bytes of a packed line: 512 steps of 4 bytes
 constexpr int64_t kPanelPadding =
     16 * 17;  // elements: 17 cache lines, so that panels do not fall into the same cache sets
-constexpr int64_t kPackedA = 300 << 10, kPackedB = 620 << 10,
-                  kSums = 180 << 10;  // bytes on the stack of a task
+// Bytes on the stack of a task: kernels of small tiles have the most panels, each with its padding.
+constexpr int64_t kPackedA = 360 << 10, kPackedB = 660 << 10, kSums = 180 << 10;
 
 int64_t bytes_of(DType dtype) { return static_cast<int64_t>(size_of(dtype)); }
 

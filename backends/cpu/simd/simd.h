@@ -55,6 +55,13 @@ HWY_INLINE VFloat floor(VFloat a) { return hn::Floor(a.v); }
 HWY_INLINE VFloat ceil(VFloat a) { return hn::Ceil(a.v); }
 HWY_INLINE VFloat round(VFloat a) { return hn::Round(a.v); }
 HWY_INLINE VFloat sqrt(VFloat a) { return hn::Sqrt(a.v); }
+// Bounds keep NaN. On x86 Min and Max return their second operand if one is NaN; on Arm they return the one that is a number.
+HWY_INLINE VFloat at_least(VFloat bound, VFloat x) {
+  return HWY_ARCH_X86 ? hn::Max(bound.v, x.v) : hn::IfThenElse(hn::Gt(bound.v, x.v), bound.v, x.v);
+}
+HWY_INLINE VFloat at_most(VFloat bound, VFloat x) {
+  return HWY_ARCH_X86 ? hn::Min(bound.v, x.v) : hn::IfThenElse(hn::Lt(bound.v, x.v), bound.v, x.v);
+}
 HWY_INLINE VFloat copysign(VFloat magnitude, VFloat sign) { return hn::CopySign(magnitude.v, sign.v); }
 
 HWY_INLINE VFloat load(const float* p) { return hn::LoadU(kFloat, p); }

@@ -97,9 +97,8 @@ HWY_INLINE VFloat exp_by_table(VFloat x) {
 }
 #endif
 
-// Min and Max return NaN if it is their second operand, so a NaN stays NaN.
 HWY_INLINE VFloat exp(VFloat x) {
-  x = hn::Min(VFloat(90).v, hn::Max(VFloat(-105).v, x.v));
+  x = at_most(VFloat(90), at_least(VFloat(-105), x));
 #if HWY_TARGET == HWY_AVX3
   return exp_by_table(x);
 #else
@@ -110,7 +109,7 @@ HWY_INLINE VFloat exp(VFloat x) {
 
 // exp for x <= 0; results below 2^-126 may become 0. The result for NaN is unspecified.
 HWY_INLINE VFloat exp_nonpositive(VFloat x) {
-  x = hn::Max(VFloat(-200).v, x.v);
+  x = at_least(VFloat(-200), x);
 #if HWY_TARGET == HWY_AVX3
   return exp_by_table(x);
 #else
@@ -171,13 +170,13 @@ HWY_INLINE VFloat log1p(VFloat x) {
 
 #if HWY_TARGET == HWY_AVX3
 HWY_INLINE VFloat tanh(VFloat x) {
-  const VFloat a = hn::Min(VFloat(kTanhEnd).v, hn::Abs(x.v));
+  const VFloat a = at_most(VFloat(kTanhEnd), abs(x));
   return copysign(in_pieces(kTanh, a, fma(a, VFloat(15.6) - a, VFloat(4 * kRounder))), x);
 }
 #else
 // tanh |x| = expm1(2|x|) / (expm1(2|x|) + 2)
 HWY_INLINE VFloat tanh(VFloat x) {
-  const VFloat a = hn::Min(VFloat(10).v, hn::Abs(x.v)), t = expm1_between(a + a);
+  const VFloat a = at_most(VFloat(10), abs(x)), t = expm1_between(a + a);
   return copysign(t / (t + VFloat(2)), x);
 }
 #endif
