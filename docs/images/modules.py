@@ -6,9 +6,9 @@
 An arrow points from a module to one that it may include. Arrows that follow from others are left out, and layers have one
 arrow each. A test of the suite compares the picture with the table.
 """
+import argparse
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +54,7 @@ def graph(layers, modules):
     return "\n".join(lines + ["}"])
 
 
-def main(out=ROOT / "docs/images/modules.svg"):
+def main(out):
     text = (ROOT / "tests/lint/layering_test.cpp").read_text()
     dot = graph(table("kLayers", text), table("kModules", text))
     svg = subprocess.run(["dot", "-Tsvg"], input=dot, text=True, check=True, capture_output=True).stdout
@@ -62,4 +62,6 @@ def main(out=ROOT / "docs/images/modules.svg"):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("file", nargs="?", default=ROOT / "docs/images/modules.svg")
+    main(parser.parse_args().file)
