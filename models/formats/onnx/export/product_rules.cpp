@@ -76,7 +76,7 @@ std::vector<Out> linear_rule(Translation& t) {
 
 // --- windows
 
-std::string window_attributes(const genesis::Windows& windows) {
+std::string window_attributes(const Windows& windows) {
   if (windows.channels_last) fail("it has its channels last, and ONNX has them behind the batch");
   std::vector<int64_t> pads = windows.pads_begin;
   pads.insert(pads.end(), windows.pads_end.begin(), windows.pads_end.end());
@@ -119,7 +119,7 @@ Out convolved(Translation& t) {
 
 Out transposed_convolution(Translation& t) {
   const auto op = t.as<ops::ConvolutionTransposed>();
-  const genesis::Windows& w = op.windows;
+  const Windows& w = op.windows;
   std::vector<int64_t> more;
   for (size_t i = 0; i < w.axes(); ++i) {
     const int axis = static_cast<int>(i) + 2;
