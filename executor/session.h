@@ -54,6 +54,12 @@ class Session {
   void start(const std::string& entry, const NamedTensors& inputs = {});
   void stage(const std::string& entry, const NamedTensors& inputs);
   NamedTensors result();
+  // Adds the entry points of a model that has the same states, in the same order: from then on they can be run by their names. There a
+  // state may be smaller; it is the beginning of the session's own, such as the first rows of a cache, and set_state() takes values of
+  // its size there, too. Throws Error if the states or their types differ otherwise, or if an entry point has a name that is taken.
+  void add_entries(const std::shared_ptr<const Model>& model);
+  // Returns true if the session's model or one of add_entries() has the entry point.
+  bool has_entry(const std::string& entry) const;
   // Returns true if start() returns while the device still works (a GPU).
   bool is_asynchronous() const;
 

@@ -30,6 +30,21 @@ void check_cache_fits(const Model& model, const std::string& device) {
                    fmt::format("a KV cache of {} rows of {} positions", size->rows, size->positions));
 }
 
+void check_beginnings(const Model& model, const Model& smaller) {
+  if (model.states().size() != smaller.states().size())
+    fail("the model of more entry points has {} states, the session's has {}", smaller.states().size(),
+         model.states().size());
+  for (size_t i = 0; i < model.states().size(); ++i) {
+    const State &own = model.states()[i], &other = smaller.states()[i];
+    const bool fits = own.role == StateRole::kCache
+                          ? own.type.dtype == other.type.dtype && other.type.bytes() <= own.type.bytes()
+                          : own.type == other.type;
+    if (own.name != other.name || !fits)
+      fail("state {} of the model of more entry points is {} '{}', the session's is {} '{}'", i,
+           other.type.to_string(), other.name, own.type.to_string(), own.name);
+  }
+}
+
 std::unique_ptr<Model> with_caches_of(const Model& model, const Model& tables) {
   std::unique_ptr<Model> resized = Model::with_tables_of(tables);
   for (size_t i = 0; i < model.states().size(); ++i)

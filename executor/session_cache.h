@@ -22,4 +22,7 @@ void check_cache_fits(const Model& model, const std::string& device);
 // Returns the tables of `tables`, which begin with the states of another size of `model`, with the caches of `model`.
 std::unique_ptr<Model> with_caches_of(const Model& model, const Model& tables);
 
+// Throws Error unless `smaller` has the states of `model`, of which caches may be smaller (Session::add_entries()).
+void check_beginnings(const Model& model, const Model& smaller);
+
 }  // namespace genesis

@@ -42,6 +42,12 @@ NamedTensors Session::result() {
   return impl_->result();
 }
 
+void Session::add_entries(const std::shared_ptr<const Model>& model) {
+  const OneCall call = impl_->one_call();
+  impl_->add_entries(model);
+}
+bool Session::has_entry(const std::string& entry) const { return impl_->find_model(entry) != nullptr; }
+
 bool Session::is_asynchronous() const { return impl_->device().is_asynchronous(); }
 
 Plan Session::plan(const std::string& entry, const Bindings& sizes) {
@@ -50,7 +56,7 @@ Plan Session::plan(const std::string& entry, const Bindings& sizes) {
 }
 
 Bindings Session::sizes_of(const std::string& entry, const NamedTensors& inputs) const {
-  return bind_inputs(model().entry(entry), inputs);
+  return bind_inputs(impl_->model_of(entry).entry(entry), inputs);
 }
 
 Tensor Session::state(const std::string& name) const {

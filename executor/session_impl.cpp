@@ -31,6 +31,25 @@ Session::Impl::Impl(std::shared_ptr<const Model> model, SessionOptions options)
     keep_states_as(all);
 }
 
+const Model* Session::Impl::find_model(const std::string& entry) const {
+  if (model_->find_entry(entry)) return model_.get();
+  const auto found =
+      std::ranges::find_if(more_, [&](const auto& model) { return model->find_entry(entry) != nullptr; });
+  return found == more_.end() ? nullptr : found->get();
+}
+
+const Model& Session::Impl::model_of(const std::string& entry) const {
+  const Model* found = find_model(entry);
+  return found ? *found : *model_;
+}
+
+void Session::Impl::add_entries(const std::shared_ptr<const Model>& model) {
+  check_beginnings(*model_, *model);
+  for (const auto& entry : model->entries())
+    if (find_model(entry->name())) fail("the session has an entry point '{}' already", entry->name());
+  more_.push_back(model);
+}
+
 CompiledPtr Session::Impl::compile(const std::string& entry, const Bindings& bindings) {
   const std::pair key{entry, bindings};
   if (CompiledPtr found = compiled_.find(key)) return found;
@@ -42,13 +61,14 @@ CompiledPtr Session::Impl::compile(const std::string& entry, const Bindings& bin
 }
 
 CompiledPtr Session::Impl::compile(const std::string& entry, const NamedTensors& inputs) {
-  return compile(entry, bind_inputs(model_->entry(entry), inputs));
+  return compile(entry, bind_inputs(model_of(entry).entry(entry), inputs));
 }
 
 CompiledPtr Session::Impl::make(const std::string& entry, const Bindings& bindings) {
   auto compiled = std::make_shared<Compiled>();
   const Clock::time_point start = Clock::now();
-  CompiledEntry made = compile_entry(*model_, entry, bindings, device_->target(), options_, are_stored_);
+  CompiledEntry made =
+      compile_entry(model_of(entry), entry, bindings, device_->target(), options_, are_stored_);
   if (made.storage.groups.size() > kept_groups_) {
     keep_states_as(made.storage);
     are_stored_ = true;
@@ -156,9 +176,19 @@ NamedTensors Session::Impl::state_values(bool (*is_wanted)(const State&)) const 
 
 void Session::Impl::set_states(const NamedTensors& values) {
   std::map<int32_t, Tensor> by_index;
-  for (const auto& [name, value] : values) by_index.emplace(state_index(name), value);
+  std::map<int32_t, Tensor> beginnings;
+  for (const auto& [name, value] : values) {
+    const int32_t state = state_index(name);
+    const bool is_smaller = std::ranges::any_of(
+        more_, [&](const auto& model) { return value.type() == model->state(state).type; });
+    (is_smaller && !(value.type() == model_->state(state).type) ? beginnings : by_index)
+        .emplace(state, value);
+  }
   note_changed_states();
-  device_->enter([&] { memory_.set_states(by_index); });
+  device_->enter([&] {
+    memory_.set_states(by_index);
+    memory_.set_beginnings(beginnings);
+  });
 }
 
 void Session::Impl::set_encoded(const std::map<int32_t, EncodedValues>& values) {
@@ -170,11 +200,14 @@ void Session::Impl::set_encoded(const std::map<int32_t, EncodedValues>& values) 
 void Session::Impl::grow_cache(int64_t positions) {
   check_idle();
   const std::shared_ptr<const Model> larger = with_longer_cache(*model_, positions, options_.mesh);
+  std::vector<std::shared_ptr<const Model>> more;
+  for (const auto& model : more_) more.push_back(with_longer_cache(*model, positions, options_.mesh));
   std::unique_ptr<Model> with_parts = with_parts_ ? with_caches_of(*larger, *with_parts_) : nullptr;
   compiled_.clear();
   staged_.reset();
   device_->enter([&] { memory_.resize_caches(with_parts ? *with_parts : *larger); });
   model_ = larger;
+  more_ = std::move(more);
   with_parts_ = std::move(with_parts);
 }
 

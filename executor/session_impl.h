@@ -27,6 +27,11 @@ class Session::Impl {
   OneCall one_call() { return OneCall(busy_); }
 
   const Model& model() const { return *model_; }
+  // Returns the model that has this entry point: the session's, or one of add_entries(). find_model() returns null if none has it;
+  // model_of() returns the session's then, which names its own entry points in an Error.
+  const Model* find_model(const std::string& entry) const;
+  const Model& model_of(const std::string& entry) const;
+  void add_entries(const std::shared_ptr<const Model>& model);
   const SessionOptions& options() const { return options_; }
   Device& device() { return *device_; }
   SessionMemory& memory() { return memory_; }
@@ -66,6 +71,7 @@ class Session::Impl {
   void keep_states_as(const StateStorage& storage);
 
   std::shared_ptr<const Model> model_;
+  std::vector<std::shared_ptr<const Model>> more_;  // models of add_entries()
   SessionOptions options_;
   std::shared_ptr<Device> device_;
   SessionMemory memory_;

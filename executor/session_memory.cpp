@@ -121,6 +121,13 @@ void SessionMemory::set_states(const std::map<int32_t, Tensor>& values) {
   for (const auto& [state, value] : values) states_.set(state, value);
 }
 
+void SessionMemory::set_beginnings(const std::map<int32_t, Tensor>& values) {
+  for (const auto& [state, value] : values) {
+    generation_ += states_.make_writable(state) ? 1 : 0;
+    device_.upload(states_.data(state), value.data(), value.bytes());
+  }
+}
+
 void SessionMemory::set_encoded(const std::map<int32_t, EncodedValues>& values) {
   generation_ += states_.set_encoded(values);
 }

@@ -36,6 +36,8 @@ class SessionMemory {
   // These change states; their calls are made inside Device::enter(). Allocation comes first, since it is the only step that can
   // fail once names and types have been checked.
   void set_states(const std::map<int32_t, Tensor>& values);
+  // Sets the first bytes of states that are not kept in parts.
+  void set_beginnings(const std::map<int32_t, Tensor>& values);
   void set_encoded(const std::map<int32_t, EncodedValues>& values);
   // See StateMemory::keep_as() and StateMemory::resize().
   void keep_as(const Model& tables, const StateStorage& storage, std::vector<DeviceMemory>* outlived);

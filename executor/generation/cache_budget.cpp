@@ -80,4 +80,26 @@ void CacheBudget::copy(size_t from, size_t to, int64_t positions) {
                           {"to", Tensor::scalar<int64_t>(static_cast<int64_t>(to))}});
 }
 
+bool CacheBudget::move(CacheRows& rows, size_t from, size_t to) {
+  const int64_t positions = positions_[from], cached = rows.all()[from].text->cached;
+  if (is_limited() && used() - bytes_of(positions_[to]) + bytes_of(positions) > bytes_) return false;
+  rows.assign(rows.all()[to], 0);
+  set(to, positions);
+  if (cached > 0) copy(from, to, cached);
+  rows.exchange(from, to);
+  set(from, 0);
+  return true;
+}
+
+bool CacheBudget::exchange(CacheRows& rows, size_t from, size_t to) {
+  const int64_t wanted = positions_[from], kept = positions_[to], most = std::max(wanted, kept);
+  if (is_limited() && used() - bytes_of(wanted) + bytes_of(most) > bytes_) return false;
+  set(from, most);
+  copy(to, from, rows.all()[to].text->cached);
+  set(from, kept);
+  set(to, wanted);
+  rows.exchange(from, to);
+  return true;
+}
+
 }  // namespace genesis::generation

@@ -41,6 +41,12 @@ class CacheBudget {
   void release(Row& row, size_t index);
   // Gives row `to` the first `positions` positions of row `from`. Throws Error if a run fails.
   void copy(size_t from, size_t to, int64_t positions);
+  // Moves what a row holds, its request included, to another row, which has no request and loses its text. Returns false, and does
+  // nothing, if the memory has no room for both rows meanwhile. Throws Error if a run fails; then row `from` is as it was.
+  bool move(CacheRows& rows, size_t from, size_t to);
+  // Gives row `to`, which has no request, the request of row `from`, of which nothing is in the cache yet, and `from` the text of `to`.
+  // Returns false, and does nothing, without room. Throws Error if a run fails; then nothing has changed.
+  bool exchange(CacheRows& rows, size_t from, size_t to);
 
  private:
   int64_t bytes_of(int64_t positions) const { return pages_->row_bytes(positions); }

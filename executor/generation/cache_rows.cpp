@@ -1,6 +1,7 @@
 #include "executor/generation/cache_rows.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "executor/generation/entry_points.h"
 #include "schema/core/error.h"
@@ -30,6 +31,12 @@ void CacheRows::assign(Row& row, ConversationId conversation) {
   holder.row = static_cast<size_t>(&row - rows_.data());
   row.text = holder.text;
   row.conversation = conversation;
+}
+
+void CacheRows::exchange(size_t row, size_t other) {
+  std::swap(rows_[row], rows_[other]);
+  for (const size_t at : {row, other})
+    if (rows_[at].conversation != 0) held_.at(rows_[at].conversation).row = at;
 }
 
 void CacheRows::release(Row& row) {

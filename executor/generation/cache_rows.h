@@ -38,6 +38,8 @@ class CacheRows {
   Row* find_free(ConversationId conversation);
   // Gives the row of find_free() the text that the request continues: an empty one if there is no conversation.
   void assign(Row& row, ConversationId conversation);
+  // Gives each of two rows what the other one holds. The caller has copied the cache.
+  void exchange(size_t row, size_t other);
   // Takes the row from its task. A conversation keeps it.
   void release(Row& row);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "executor/generation/logit_bias.h"
 
@@ -50,9 +51,9 @@ SamplingFeatures Decoding::features() const {
 
 // An idle row reads a token whose position nothing is lost at: the next one to be read while its prompt is read in chunks, which
 // the next chunk overwrites; the last one of a text that may be continued, which the cache has already.
-std::vector<SamplingRow> Decoding::sampling_rows() const {
+std::vector<SamplingRow> Decoding::sampling_rows(size_t count) const {
   std::vector<SamplingRow> rows;
-  for (const Row& row : rows_) {
+  for (const Row& row : std::span(rows_).first(count)) {
     const Text& text = *row.text;
     SamplingRow& each = rows.emplace_back(text.tokens);
     const bool goes_on = row.goes_on(), is_reading = row.is_reading();
@@ -69,12 +70,32 @@ std::vector<SamplingRow> Decoding::sampling_rows() const {
   return rows;
 }
 
+// Returns the rows of steps that have all rows that go on.
+size_t Decoding::wanted_size() const {
+  size_t end = 1;
+  for (size_t r = 0; r < rows_.size(); ++r)
+    if (rows_[r].goes_on()) end = r + 1;
+  return step_rows_.at_least(end);
+}
+
+bool Decoding::can_shrink() const {
+  const size_t busy = busy_rows(rows_);
+  return busy > 0 && busy < busy_ && step_rows_.at_least(busy) < size_;
+}
+
+bool Decoding::shrink(CacheRows& rows, CacheBudget& budget) {
+  busy_ = busy_rows(rows_);
+  const bool has_moved = busy_ > 0 && move_to_first_rows(rows, budget, step_rows_.at_least(busy_));
+  return has_moved || (goes_on() && wanted_size() != size_);
+}
+
 void Decoding::begin(First first) {
   first_ = std::move(first);
-  decode_ = decode_name(features());
+  size_ = wanted_size();
+  decode_ = entry();
   has_old_positions_ = has_old_bias_ = false;
   set_rows_ = std::ranges::count_if(rows_, &Row::goes_on);
-  set_sampling_states(session_, sampling_rows(), vocabulary_, features().penalties);
+  set_sampling_states(session_, sampling_rows(size_), vocabulary_, features().penalties);
 }
 
 void Decoding::continue_beside_reading() { has_old_positions_ = true; }
@@ -117,9 +138,9 @@ bool Decoding::start() {
   if (step.rows.empty()) return false;
   if (std::exchange(has_old_positions_, false)) {
     set_rows_ = std::ranges::count_if(rows_, &Row::goes_on);
-    set_sampling_positions(session_, sampling_rows());
+    set_sampling_positions(session_, sampling_rows(size_));
   }
-  if (std::exchange(has_old_bias_, false)) set_sampling_bias(session_, sampling_rows(), vocabulary_);
+  if (std::exchange(has_old_bias_, false)) set_sampling_bias(session_, sampling_rows(size_), vocabulary_);
   const First first = std::exchange(first_, {});
   naming_positions(step, [&] { session_.start(first.entry.empty() ? decode_ : first.entry, first.inputs); });
   under_way_.push_back(std::move(step));
@@ -199,7 +220,7 @@ void Decoding::forget() {
 
 std::vector<size_t> Decoding::rows_of_nan() {
   std::vector<int64_t> tokens, positions;
-  for (const SamplingRow& row : sampling_rows()) {
+  for (const SamplingRow& row : sampling_rows(rows_.size())) {
     tokens.push_back(row.token);
     positions.push_back(row.position);
   }

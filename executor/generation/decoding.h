@@ -9,6 +9,7 @@
 
 #include "executor/generation/cache_rows.h"
 #include "executor/generation/entry_points.h"
+#include "executor/generation/first_rows.h"
 #include "executor/generation/sampling_states.h"
 #include "executor/generation/speculation.h"
 #include "executor/session.h"
@@ -33,6 +34,7 @@ class Decoding {
            std::unique_ptr<Speculation> speculation = {})
       : session_(session),
         rows_(rows),
+        step_rows_(session, rows.size(), speculation || (session.is_asynchronous() && !idles_at_begin)),
         vocabulary_(vocabulary),
         runs_ahead_(runs_ahead),
         idles_at_begin_(idles_at_begin),
@@ -44,6 +46,13 @@ class Decoding {
   bool goes_on() const;  // true if any row does
   // Returns the features that the steps need while these rows go on.
   SamplingFeatures features() const;
+  // Returns the entry point of the steps behind the next begin().
+  std::string entry() const { return step_rows_.entry(decode_name(features()), wanted_size()); }
+  int64_t size() const { return static_cast<int64_t>(size_); }  // rows of the steps
+  // Returns true if steps have more rows than the requests need, and fewer have requests than when this was asked for last.
+  bool can_shrink() const;
+  // Moves requests to the first rows, so that steps need no others. Returns true if begin() must follow. No step may be under way.
+  bool shrink(CacheRows& rows, CacheBudget& budget);
   // Prepares the next steps for the present state of the rows. No step may be under way.
   void begin(First first = {});
   // Does the same if rows have only read more of their prompts since begin().
@@ -72,16 +81,20 @@ class Decoding {
   bool has_ended_rows() const;
   void take();
   [[noreturn]] void drain_before(const std::exception_ptr& error);
-  std::vector<SamplingRow> sampling_rows() const;
+  std::vector<SamplingRow> sampling_rows(size_t count) const;
+  size_t wanted_size() const;
   template <class Body>
   void naming_positions(const Step& step, const Body& body) const;
 
   Session& session_;
   std::vector<Row>& rows_;
+  const StepRows step_rows_;
   const int64_t vocabulary_;
   const bool runs_ahead_, idles_at_begin_;
   const std::unique_ptr<Speculation> speculation_;
   bool has_old_positions_ = false, has_old_bias_ = false;  // states that the next step of decode_ needs anew
+  size_t size_ = 0;                                        // rows of the steps, the first ones
+  size_t busy_ = 0;                                        // rows with a request when shrink() was called
   ptrdiff_t set_rows_ = 0;                                 // rows that went on when positions were set
   First first_;
   std::string decode_;

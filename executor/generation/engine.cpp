@@ -159,20 +159,20 @@ class Engine::Impl {
   std::map<RequestId, Ended> finished_;  // for poll()
   std::set<std::pair<std::string, Bindings>> compiled_;
   WorkClock clock_;
-  bool must_begin_ = false;  // decoding_ does not have the present state of the rows
-  bool busy_ = false;
+  bool busy_ = false, must_begin_ = false;  // decoding_ does not have the present state of the rows
 };
 
 bool Engine::Impl::step() {
   const OneStep one(busy_);
   take_mail();
   deliver();
-  if (must_begin_ || has_reading() || can_admit()) {
+  if (must_begin_ || has_reading() || can_admit() || decoding_.can_shrink()) {
     attempt([&] { decoding_.drain(); });
     deliver();
     take_mail();
     store_.save_ended(rows_.all());
     admit();
+    attempt([&] { must_begin_ |= decoding_.shrink(rows_, budget_); });
     adapters_.update();
     read_prompts();
   }
@@ -314,7 +314,7 @@ void Engine::Impl::begin(Decoding::First first) {
   const auto any = std::ranges::find_if(rows_.all(), &Row::goes_on);
   if (any == rows_.all().end()) return;
   attempt([&] {
-    compile(decode_name(decoding_.features()), {}, *any->task);
+    compile(decoding_.entry(), {}, *any->task);
     compile_drafts(*any->task);
     decoding_.begin(std::move(first));
   });
@@ -423,16 +423,14 @@ void Engine::Impl::clear() {
 }
 
 Load Engine::Impl::load() const {
-  Load load = {.queued = std::ssize(queue_) + inbox_.requests(),
-               .finished = std::ssize(finished_),
-               .conversations = rows_.conversations(),
-               .cache_bytes = budget_.used(),
-               .prefix_bytes = store_.used()};
-  for (const Row& row : rows_.all()) {
-    load.reading += row.is_reading();
-    load.decoding += row.goes_on();
-  }
-  return load;
+  return {.queued = std::ssize(queue_) + inbox_.requests(),
+          .reading = std::ranges::count_if(rows_.all(), &Row::is_reading),
+          .decoding = std::ranges::count_if(rows_.all(), &Row::goes_on),
+          .step_rows = decoding_.size(),
+          .finished = std::ssize(finished_),
+          .conversations = rows_.conversations(),
+          .cache_bytes = budget_.used(),
+          .prefix_bytes = store_.used()};
 }
 
 void Engine::Impl::check(const std::vector<int64_t>& prompt, const SamplingOptions& options,

@@ -74,8 +74,9 @@ struct Progress {
 // Numbers of the requests that an engine keeps.
 struct Load {
   int64_t queued = 0, reading = 0,
-          decoding = 0;  // waiting for a row, with a row whose prompt is read, choosing tokens
-  int64_t finished = 0;  // results that wait for poll()
+          decoding = 0;   // waiting for a row, with a row whose prompt is read, choosing tokens
+  int64_t step_rows = 0;  // rows that a step computes: the first ones, as few as the texts allow
+  int64_t finished = 0;   // results that wait for poll()
   int64_t conversations = 0;
   int64_t cache_bytes = 0;   // memory that rows have now; 0 without EngineOptions::cache_bytes
   int64_t prefix_bytes = 0;  // memory of what is kept of earlier prompts

@@ -23,6 +23,8 @@ std::string decode_name(const SamplingFeatures& features) {
   return with_features("decode_and_sample", features);
 }
 
+std::string first_rows_suffix(int64_t rows) { return "_first_" + std::to_string(rows); }
+
 std::string verify_name(int64_t tokens) { return "verify_" + std::to_string(tokens); }
 
 const Graph& found_entry(const Model& model, const char* name) {

@@ -79,6 +79,8 @@ struct SamplingFeatures {
 std::string prefill_name(const SamplingFeatures& features);
 std::string decode_name(const SamplingFeatures& features);
 std::string verify_name(int64_t tokens);  // "verify_4"
+// Returns what is behind the name of decode_and_sample when a step has the first rows only: "_first_64".
+std::string first_rows_suffix(int64_t rows);
 inline constexpr const char *kFillCache = "fill_cache", *kFillRow = "fill_row", *kCopyRow = "copy_row";
 inline constexpr const char* kAdapters = "generation.adapters";  // also the metadata with their number
 inline constexpr int64_t kMaxVerified = 16;  // tokens of the largest verify_N; N is a power of two

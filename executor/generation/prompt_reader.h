@@ -1,5 +1,5 @@
-// Reads the tokens of some rows' texts that the KV cache does not hold yet. It reads in chunks whose sizes are powers of two, so
-// that prompts of all lengths share a few plans. Other texts may go on between the chunks: a reader that is made anew continues
+// Reads the tokens of some rows' texts that the KV cache does not hold yet. It reads in chunks of a few sizes, so that prompts of
+// all lengths share a few plans. Other texts may go on between the chunks: a reader that is made anew continues
 // with the chunk that the previous one would have read. If fewer tokens are left than a chunk has, the chunk begins with tokens that
 // were read before, which rewrites the same keys and values, or it ends with padding: arbitrary tokens whose cache entries are
 // overwritten before they are read. If RoPE depends on the text's length (dynamic scaling), each run gets the length of the whole
@@ -30,10 +30,11 @@ struct ChunkLimits {
   int64_t most = 512;           // limit of a chunk's tokens, a power of two
   bool by_length_alone = true;  // the result does not depend on `room`, unless that is below 32
   bool may_pad = true;          // a chunk may have more tokens than are left, or repeat some
+  int64_t cheap = 32;           // without `by_length_alone`: so many tokens take as long as one
 };
 // Returns the next chunk of a text. `unread` tokens, at least 1, follow `read` others, and the cache has `room` for them and
-// their padding. The size is a power of two, except if a few tokens have too little room for padding and `by_length_alone` is
-// set.
+// their padding. The size is a power of two, or without `by_length_alone` three quarters of one; or, if that is set and a few tokens
+// have too little room for padding, their number.
 ChunkSize next_chunk(int64_t unread, int64_t read, int64_t room, const ChunkLimits& limits);
 
 class PromptReader {
@@ -42,6 +43,7 @@ class PromptReader {
     int64_t chunk = 512;          // tokens of one run, over all rows: a power of two
     int64_t capacity = 0;         // positions of the cache
     bool by_length_alone = true;  // read each prompt by itself, in chunks that depend on its length alone
+    int64_t cheap = 32;           // as in ChunkLimits
   };
   // Returns the limits for these EngineOptions. Throws Error for a chunk that is no power of two, and for a step of no token.
   static Limits limits_of(const Session& session, int64_t prefill_chunk, int64_t step_tokens,
@@ -77,7 +79,7 @@ class PromptReader {
   std::vector<Chunk> cut_together() const;
   std::vector<Chunk> cut_one_by_one(const char* entry) const;
   std::vector<Chunk> cut(const char* entry, const std::vector<size_t>& rows, int64_t most) const;
-  static int64_t cost_of(const std::vector<Chunk>& chunks);
+  int64_t cost_of(const std::vector<Chunk>& chunks) const;
   static std::vector<size_t> rows_of(const Chunk& chunk);
   bool is_reading(size_t row) const;
   int64_t end_of(const Row& row) const;

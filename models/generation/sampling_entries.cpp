@@ -9,6 +9,7 @@
 #include "models/generation/typical.h"
 #include "models/generation/vocabulary.h"
 #include "models/generation/wide_head.h"
+#include "passes/core/cache_size.h"
 #include "passes/core/inline_graph.h"
 #include "passes/core/match.h"
 #include "schema/graph/caches.h"
@@ -52,11 +53,13 @@ const Graph& checked_entry(const Model& model, const char* name, int64_t rows, c
 
 class SamplingEntries {
  public:
-  explicit SamplingEntries(Model& model)
+  // With a suffix, which ends the names of steps, only steps can be added.
+  explicit SamplingEntries(Model& model, std::string suffix = {})
       : model_(model),
+        suffix_(std::move(suffix)),
         rows_(rows_of_cache(model)),
         decode_(checked_entry(model, "decode", rows_, 1)),
-        prefill_(checked_entry(model, "prefill", rows_, symbol("seq"))),
+        prefill_(suffix_.empty() ? &checked_entry(model, "prefill", rows_, symbol("seq")) : nullptr),
         vocabulary_(vocabulary_of(decode_, 2)),
         token_(state("token", {rows_}, DType::i64)),
         rng_(state("rng", rows_ == 1 ? Shape{2} : Shape{2, rows_}, DType::i64)),
@@ -79,15 +82,21 @@ class SamplingEntries {
     if (rows_ == 1)
       add_fill_of_one_row();
     else
-      add_fill(kFillCache, prefill_);
+      add_fill(kFillCache, *prefill_);
     if (const Graph* row = model_.find_entry("prefill_row"); row && rows_ > 1) add_fill(kFillRow, *row);
     if (rows_ > 1) add_copy_row();
     for (const bool penalties : {false, true})
-      for (const bool logprobs : {false, true}) {
-        add_decode({penalties, logprobs});
+      for (const bool logprobs : {false, true})
         if (rows_ == 1 && (takes_lengths() || takes_last_token_once())) add_prefill({penalties, logprobs});
-      }
-    for (const bool logprobs : {false, true}) add_decode({true, logprobs, true});
+    add_steps();
+  }
+
+  // Adds the entry points that choose a token for each row.
+  void add_steps() {
+    for (const bool logprobs : {false, true}) {
+      for (const bool penalties : {false, true}) add_decode({penalties, logprobs});
+      add_decode({true, logprobs, true});
+    }
   }
 
  private:
@@ -131,7 +140,7 @@ class SamplingEntries {
   }
 
   void add_decode(const SamplingFeatures& features) const {
-    GraphBuilder g(model_, decode_name(features));
+    GraphBuilder g(model_, decode_name(features) + suffix_);
     const Value position = reshape(select(g.value(rng_), 0, 1), decode_.type(decode_.inputs()[1]).shape);
     sample(g, inlined(g.graph(), decode_, {reshape(g.value(token_), {rows_, 1}), position}), features);
   }
@@ -140,25 +149,25 @@ class SamplingEntries {
   bool takes_last_token(const Node& node) const {
     const auto slice = passes::match<ops::Slice>(node);
     if (!slice) return false;
-    const Dim& size = prefill_.type(slice.input(0)).shape[static_cast<int>(slice->axis)];
+    const Dim& size = prefill_->type(slice.input(0)).shape[static_cast<int>(slice->axis)];
     return !size.is_constant() && slice->length[0] == Dim(1) && slice->start[0] + Dim(1) == size;
   }
   bool takes_last_token_once() const {
-    return std::ranges::count_if(prefill_.nodes(),
+    return std::ranges::count_if(prefill_->nodes(),
                                  [&](const Node& node) { return takes_last_token(node); }) == 1;
   }
 
   // Returns false for a file of an older version, whose prefill reads one row and takes all of its tokens.
-  bool takes_lengths() const { return has_input(prefill_, "length"); }
+  bool takes_lengths() const { return has_input(*prefill_, "length"); }
 
   // Inlines prefill for a chunk of the only row; `last` is the index of its last token that is not padding. What is written to
   // the cache behind it is overwritten before it is read, so that updates need no length and are the same for all chunks.
   Value inlined_prefill(GraphBuilder& g, Value tokens, Value position, Value last) const {
-    const Shape numbers = prefill_.type(prefill_.inputs()[1]).shape;
+    const Shape numbers = prefill_->type(prefill_->inputs()[1]).shape;
     std::vector<Value> inputs = {tokens, reshape(position, numbers)};
     if (takes_lengths()) inputs.push_back(reshape(last + 1, numbers));
     if (takes_text_length(model_)) inputs.push_back(reshape(g.input("text_length", DType::i64, {}), numbers));
-    return inlined(g.graph(), prefill_, inputs, [&](const Node& node, const std::vector<Value>& of) {
+    return inlined(g.graph(), *prefill_, inputs, [&](const Node& node, const std::vector<Value>& of) {
       if (!takes_lengths() && takes_last_token(node))
         return dynamic_slice(of[0], last, passes::match<ops::Slice>(node)->axis, 1);
       if (const auto update = passes::match<ops::DynamicUpdateSlice>(node); update && of.size() > 3)
@@ -236,8 +245,10 @@ class SamplingEntries {
   }
 
   Model& model_;
+  const std::string suffix_;
   const int64_t rows_;
-  const Graph &decode_, &prefill_;
+  const Graph& decode_;
+  const Graph* const prefill_;  // null: only steps are made
   const int64_t vocabulary_;
   const Parameter token_, rng_, temperature_, top_k_, top_p_, min_p_, penalties_, typical_p_, bias_,
       in_prompt_, chosen_;
@@ -253,6 +264,18 @@ std::shared_ptr<const Model> with_sampling_entries(const std::shared_ptr<const M
   const auto with = std::make_shared<Model>(*model);
   SamplingEntries(*with).add();
   return with;
+}
+
+std::shared_ptr<const Model> steps_of_first_rows(const Model& model, int64_t rows) {
+  Model decoding = model;
+  for (const auto& entry : model.entries())
+    if (entry->name() != "decode") decoding.remove_entry(entry->name());
+  if (const int32_t adapters = decoding.find_state(generation::kAdapters); adapters >= 0)
+    decoding.set_shape(adapters, {rows});
+  std::shared_ptr<Model> steps = passes::with_cache_size(decoding, {rows, positions_of_cache(model)});
+  SamplingEntries(*steps, generation::first_rows_suffix(rows)).add_steps();
+  steps->remove_entry("decode");
+  return steps;
 }
 
 }  // namespace genesis::text

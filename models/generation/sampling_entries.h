@@ -25,4 +25,8 @@ using generation::takes_text_length;
 // Error if its `prefill` and `decode` are not those of models/decoder.h.
 std::shared_ptr<const Model> with_sampling_entries(const std::shared_ptr<const Model>& model);
 
+// Returns a model with the entry points decode_and_sample... for the first `rows` rows of the cache alone, which has more of them; their
+// names end in first_rows_suffix(). A session of with_sampling_entries() can add them (Session::add_entries()).
+std::shared_ptr<const Model> steps_of_first_rows(const Model& model, int64_t rows);
+
 }  // namespace genesis::text

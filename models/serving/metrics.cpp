@@ -99,6 +99,7 @@ std::string Metrics::gauges() const {
   return single("genesis_texts_waiting", "gauge", "Texts that wait for a row of the cache.", load_.queued) +
          single("genesis_texts_reading", "gauge", "Texts whose prompt is read.", load_.reading) +
          single("genesis_texts_writing", "gauge", "Texts for which tokens are chosen.", load_.decoding) +
+         single("genesis_step_rows", "gauge", "Rows of the cache that a step computes.", load_.step_rows) +
          single("genesis_cache_rows", "gauge", "Texts that the cache holds.", rows_) +
          single("genesis_cache_positions", "gauge", "Tokens of a row of the cache.", positions_) +
          single("genesis_cache_bytes", "gauge", "Size of the cache.", cache_bytes_) +

@@ -241,6 +241,46 @@ TEST(Engine, TextsGoOnWhileALongPromptIsRead) {
   }
 }
 
+// Steps compute fewer rows when texts end, and texts that have other rows are moved. Each still has the bits that it has alone.
+TEST(Engine, StepsHaveAsFewRowsAsTheTextsNeed) {
+  constexpr size_t kTexts = 8;
+  std::vector<Request> requests;
+  for (size_t i = 0; i < kTexts; ++i) {
+    requests.push_back(request_of(static_cast<int64_t>(i)));
+    requests.back().options.max_tokens = i == 2 || i == 6 ? 40 : 4 + static_cast<int64_t>(i);
+    requests.back().options.stop_tokens = {};
+  }
+  const std::vector<Result> expected = alone(requests, 96, {});
+  for (const bool reuse : {false, true}) {
+    Served served(8, 96, {.reuse_prefixes = reuse});
+    std::vector<RequestId> ids;
+    for (const Request& request : requests) ids.push_back(served.engine.submit(request));
+    std::map<int64_t, int64_t> steps;  // by their rows
+    while (served.engine.step()) {
+      const Load load = served.engine.load();
+      ++steps[load.step_rows];
+      EXPECT_GE(load.step_rows, load.decoding);
+    }
+    EXPECT_GT(steps[8], 0);
+    EXPECT_GT(steps[4], 0);
+    EXPECT_GT(steps[2], 20);
+    for (size_t i = 0; i < kTexts; ++i) expect_same_bits(*served.engine.poll(ids[i]).result, expected[i]);
+  }
+}
+
+TEST(Engine, OneTextOfManyRowsHasTheShortestSteps) {
+  Served served(8, 96, {.prefill_chunk = 16, .step_tokens = 16, .reuse_prefixes = true});
+  for (int64_t i = 0; i < 12; ++i) {
+    const Result result = served.result_of({prompt_of(40, i), {.max_tokens = 5}});
+    EXPECT_EQ(result.tokens.size(), 5u);
+    EXPECT_EQ(served.engine.load().step_rows, 2) << i;
+  }
+  // Earlier texts were moved, and are still there.
+  int64_t cached = 0;
+  for (int64_t i = 6; i < 12; ++i) cached += served.result_of({prompt_of(40, i), {.max_tokens = 5}}).cached;
+  EXPECT_EQ(cached, 6 * 16);
+}
+
 TEST(Engine, ACancelledRequestFreesItsRowAtOnce) {
   for (const bool ahead : {false, true}) {
     Served one(1, 64, {.step_tokens = 8, .run_ahead = ahead});

@@ -10,6 +10,7 @@
 namespace genesis::text {
 namespace {
 
+using generation::ChunkSize;
 using generation::next_chunk;
 
 // Returns the part of a complete text before the first stop string.
@@ -59,19 +60,25 @@ TEST(StopStrings, NoneIsNoStop) {
   EXPECT_EQ(finder.finish(), "");
 }
 
-TEST(PrefillChunks, ArePowersOfTwoThatFit) {
+// Returns true for a power of two and, where a text need not be read in the same chunks as elsewhere, three quarters of one.
+bool is_chunk_size(int64_t size, bool alone) {
+  const auto is_power = [](int64_t of) { return (of & (of - 1)) == 0; };
+  return is_power(size) || (!alone && size % 3 == 0 && is_power(size / 3));
+}
+
+TEST(PrefillChunks, HaveFewSizesThatFit) {
   for (const bool alone : {false, true})
     for (int64_t most = 1; most <= 64; most *= 2)
       for (int64_t room = 1; room <= 150; room += room < 40 ? 1 : 7)
         for (int64_t unread = 1; unread <= room; ++unread)
           for (const int64_t read : {0, 3, 40}) {
             const auto [size, repeated] = next_chunk(unread, read, room, {most, alone});
-            const bool is_power = (size & (size - 1)) == 0;
             ASSERT_TRUE(size > 0 && size <= most && size <= room + repeated) << size;
-            ASSERT_TRUE(is_power || (alone && size == unread && size < 32)) << size;
+            ASSERT_TRUE(is_chunk_size(size, alone) || (alone && size == unread && size < 32)) << size;
             ASSERT_TRUE(repeated >= 0 && repeated <= read && repeated < size) << repeated;
             ASSERT_TRUE(repeated == 0 || size - repeated == unread) << repeated;
-            ASSERT_LE(3 * size, std::max<int64_t>(4 * unread, 96)) << "too much of it is for nothing";
+            ASSERT_TRUE(3 * size <= std::max<int64_t>(4 * unread, 96) || (!alone && size - unread < 32))
+                << "too much of it is for nothing";
           }
   const auto size = [](int64_t unread, int64_t room, bool alone) {
     return next_chunk(unread, 0, room, {512, alone}).size;
@@ -82,7 +89,23 @@ TEST(PrefillChunks, ArePowersOfTwoThatFit) {
   EXPECT_EQ(size(5, 7, true), 5);
   EXPECT_EQ(size(33, 100, true), 32);
   EXPECT_EQ(size(60, 100, false), 64);
-  EXPECT_EQ(size(400, 448, false), 256);
+  EXPECT_EQ(size(400, 448, false), 384);
+}
+
+// A prompt is read in one run where that takes no longer than two runs, each of which reads the weights.
+TEST(PrefillChunks, ArePaddedWhereWeightsDecide) {
+  const auto size = [](int64_t unread, int64_t read = 0) {
+    return next_chunk(unread, read, 4096, {2048, false, true, 128});
+  };
+  EXPECT_EQ(size(5), (ChunkSize{8}));
+  EXPECT_EQ(size(100), (ChunkSize{128}));
+  EXPECT_EQ(size(130), (ChunkSize{192}));
+  EXPECT_EQ(size(205), (ChunkSize{256}));
+  EXPECT_EQ(size(500), (ChunkSize{512}));
+  EXPECT_EQ(size(1100), (ChunkSize{1024}));
+  EXPECT_EQ(size(1500), (ChunkSize{1536}));
+  EXPECT_EQ(size(1500, 100), (ChunkSize{1536, 36}));
+  EXPECT_EQ(size(5000), (ChunkSize{2048}));
 }
 
 // Applies to 32 positions or more.
