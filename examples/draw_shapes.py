@@ -49,6 +49,8 @@ def draw(kind, rng):
 
 
 def main():
+    if len(sys.argv) not in (2, 3, 4) or sys.argv[1].startswith('-'):
+        raise SystemExit(__doc__)
     folder, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 200
     rng = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
     for kind in ('circle', 'square', 'triangle'):

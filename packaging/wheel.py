@@ -67,6 +67,8 @@ def write_wheel(path, folder, info):
 
 
 def main():
+    if len(sys.argv) not in (2, 3) or sys.argv[1].startswith('-'):
+        raise SystemExit(__doc__)
     build = pathlib.Path(sys.argv[1]).resolve()
     out = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else '.').resolve()
     out.mkdir(parents=True, exist_ok=True)
