@@ -110,12 +110,16 @@ def best_milliseconds(torch, step, runs=8):
     return best
 
 
-def torch_times(cases, patience, say):
-    """Returns the result of each case; calls say(case, result) as soon as there is one."""
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, (os.cpu_count() or 1) // len(cases))))
+def torch_times(cases, patience, say, compiled=lambda: None):
+    """Returns the result of each case; calls compiled() before the first is timed, and say(case, result) as soon as there is one.
+
+    A training step has several times the kernels of an inference, so it gets several threads to compile them.
+    """
     context = multiprocessing.get_context("spawn")
     all_results, workers = {}, []
+    share = (os.cpu_count() or 1) / sum(4 if trains else 1 for _, _, trains in cases)
     for case in cases:
+        os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = str(max(1, int(share * (4 if case[2] else 1)), 3 if case[2] else 1))
         ready, turn, results = context.Event(), context.Event(), context.SimpleQueue()
         worker = context.Process(target=torch_case, args=(case, ready, turn, results))
         worker.start()
@@ -125,6 +129,7 @@ def torch_times(cases, patience, say):
         while worker.is_alive() and not ready.wait(min(1.0, max(0.0, until - time.monotonic()))):
             if time.monotonic() > until:
                 worker.kill()
+    compiled()
     for case, worker, ready, turn, results in workers:
         turn.set()
         worker.join()

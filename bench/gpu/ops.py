@@ -310,7 +310,7 @@ def all_cases(flags):
     wanted = ["16M"] if flags.quick else flags.sizes.split(",")
     cases = [c for dtype in DTYPES for n in SIZES if size_name(n) in wanted for c in pointwise_cases(dtype, n)]
     cases += list(matmul_cases()) + list(attention_cases()) + list(other_heads_cases())
-    cases += list(convolution_cases()) + list(image_cases())
+    cases += list(image_cases()) + list(convolution_cases())
     return [c for c in cases if not flags.only or any(word in c.name for word in flags.only.split(","))]
 
 

@@ -81,7 +81,9 @@ class LayoutRewriter {
     if (is<ops::Convolution, ops::ConvolutionTransposed, ops::ConvolutionWeightGradient>(node))
       return convolved(node);
     if (is<ops::MaxPool, ops::MaxPoolGrad, ops::AveragePool, ops::AveragePoolGrad>(node)) return pooled(node);
-    if (is<ops::Sum, ops::Mean, ops::Max, ops::Min>(node)) return reduced(node);
+    if (is<ops::Sum, ops::Mean, ops::Max, ops::Min>(node)) return reduced(node, node, node.inputs[0]);
+    if (const Node* reduction = narrow_reduction(node))
+      return reduced(node, *reduction, producer(graph_, reduction->inputs[0])->inputs[0]);
     if (is<ops::Concat>(node)) return joined(node);
     if (is<ops::Slice>(node)) return sliced(node);
     if (is<ops::IndexSelect>(node)) return selected(node);
@@ -184,7 +186,8 @@ class LayoutRewriter {
 
   // Tensor cores multiply packs of 8 channels, so fewer channels, such as colors, are filled up with zeros.
   static bool is_filled_up(const Value& x, int64_t groups) {
-    return groups == 1 && x.dim(-1).value() < kPack;
+    const bool is_pixel = x.shape().numel().value() == x.dim(0).value() * x.dim(-1).value();
+    return groups == 1 && x.dim(-1).value() < kPack && !is_pixel;
   }
 
   Value filled_up(Value x) {
@@ -293,17 +296,28 @@ class LayoutRewriter {
     return {};
   }
 
-  // A reduction that drops axes is one that keeps them, and a reshape.
-  Value reduced(const Node& node) {
-    const ValueId x = node.inputs[0];
+  // A mean or sum in 16 bits is added in f32, and rounded once: around it, casts to f32 and back are dropped, of which the first
+  // would write all elements. Returns the reduction of such a cast whose rounded result the node is, or null.
+  const Node* narrow_reduction(const Node& node) const {
+    if (!is<ops::Cast>(node) || !uses_.single(node.inputs[0])) return nullptr;
+    const Node* reduction = producer(graph_, node.inputs[0]);
+    if (!reduction || !is<ops::Sum, ops::Mean>(*reduction)) return nullptr;
+    const auto wide = match<ops::Cast>(graph_, reduction->inputs[0]);
+    const DType dtype = graph_.type(node.outputs[0]).dtype;
+    const bool is_narrow = wide && is_low_precision(dtype) && graph_.type(wide.input(0)).dtype == dtype;
+    return is_narrow && is_last(wide.input(0)) ? reduction : nullptr;
+  }
+
+  // Reduces x as the node `reduction` does; `node` has the result. A reduction that drops axes is one that keeps them, and a reshape.
+  Value reduced(const Node& node, const Node& reduction, ValueId x) {
     if (!is_last(x)) return {};
     const int rank = shape(x).rank();
-    auto op = from_attributes<ops::OverAxes>(node.attributes);
+    auto op = from_attributes<ops::OverAxes>(reduction.attributes);
     const bool keeps = op.keep_dims;
     for (int64_t& axis : op.axes) axis = axis_when_last(axis, rank);
     std::ranges::sort(op.axes);
     op.keep_dims = true;
-    const Value y = add(node, to_attributes(op), {last(x)});
+    const Value y = add(reduction, to_attributes(op), {last(x)});
     if (keeps) return y;
     rewriter_.replace(node, {reshape(moved(y, axes_to_first(rank)), shape(node.outputs[0]))});
     written_ = true;

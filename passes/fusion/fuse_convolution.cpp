@@ -17,7 +17,12 @@ struct Following {
   std::vector<const Node*> nodes;  // from the convolution on
 };
 
-std::optional<ConvolutionActivation> activation_of(const Node& node) {
+// The fast kernels of CPUs take no sigmoid, and silu with packed weights only (packed_weights.h).
+bool takes_exponentials(const Target* target) { return target && target->device != "cpu"; }
+
+std::optional<ConvolutionActivation> activation_of(const Node& node, bool takes_exponentials) {
+  if (takes_exponentials && is<ops::Silu>(node)) return ConvolutionActivation::kSilu;
+  if (takes_exponentials && is<ops::Sigmoid>(node)) return ConvolutionActivation::kSigmoid;
   if (is<ops::Relu>(node)) return ConvolutionActivation::kRelu;
   if (is<ops::Hardswish>(node)) return ConvolutionActivation::kHardswish;
   const auto clamp = match<ops::Clamp>(node);
@@ -29,12 +34,13 @@ std::optional<ConvolutionActivation> activation_of(const Node& node) {
 // graph while it looks; those of a rule that does not apply in the end have no readers.
 class Collector {
  public:
-  Collector(Rewriter& rewriter, const Uses& uses)
-      : rewriter_(rewriter), graph_(rewriter.old()), uses_(uses) {}
+  Collector(Rewriter& rewriter, const Uses& uses, bool takes_exponentials)
+      : rewriter_(rewriter), graph_(rewriter.old()), uses_(uses), takes_exponentials_(takes_exponentials) {}
 
   std::optional<Following> follow(const Node& last) {
     if (const auto convolution = match<ops::Convolution>(last)) return begin(convolution);
-    const bool has_rule = is<ops::Add, ops::Sub, ops::Mul, ops::Cast>(last) || activation_of(last);
+    const bool has_rule =
+        is<ops::Add, ops::Sub, ops::Mul, ops::Cast>(last) || activation_of(last, takes_exponentials_);
     if (!has_rule || !is_float(graph_.type(last.outputs[0]).dtype)) return std::nullopt;
     for (size_t side = 0; side < last.inputs.size(); ++side) {
       if (side == 1 && is<ops::Sub>(last)) break;
@@ -64,7 +70,7 @@ class Collector {
   bool extend(Following& found, const Node& node, size_t side) {
     if (is<ops::Cast>(node)) return true;
     if (found.activation != ConvolutionActivation::kNone) return false;
-    if (const auto activation = activation_of(node)) {
+    if (const auto activation = activation_of(node, takes_exponentials_)) {
       found.activation = *activation;
       return true;
     }
@@ -107,11 +113,12 @@ class Collector {
   Rewriter& rewriter_;
   const Graph& graph_;
   const Uses& uses_;
+  bool takes_exponentials_;
 };
 
-Replacement with_epilogue(Rewriter& rewriter, const Uses& uses, const Node& node) {
+Replacement with_epilogue(Rewriter& rewriter, const Uses& uses, bool takes_exponentials, const Node& node) {
   if (is<ops::Convolution>(node)) return std::nullopt;
-  auto found = Collector(rewriter, uses).follow(node);
+  auto found = Collector(rewriter, uses, takes_exponentials).follow(node);
   if (!found) return std::nullopt;
   const Graph& graph = rewriter.old();
   if (!(graph.type(node.outputs[0]) == graph.type(found->convolution.node->outputs[0]))) return std::nullopt;
@@ -126,7 +133,12 @@ Replacement with_epilogue(Rewriter& rewriter, const Uses& uses, const Node& node
 }  // namespace
 
 Graph fuse_convolution(const Graph& graph, const PassContext& context) {
-  return rewrite(graph, with_epilogue, context.target);
+  const Uses uses(graph);
+  const bool exponentials = takes_exponentials(context.target);
+  return rewrite(
+      graph,
+      [&](Rewriter& rewriter, const Node& node) { return with_epilogue(rewriter, uses, exponentials, node); },
+      context.target);
 }
 
 }  // namespace genesis::passes

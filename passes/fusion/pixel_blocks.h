@@ -84,11 +84,10 @@ struct PixelBlocks {
 
   // [n, channels, rows, columns] -> [n, rows / stride, columns / stride, stride^2 * kChannels]
   Value of_pixels(Value v) const {
-    v = permute(pad(v, {0, 0, 0, 0}, {0, kChannels - channels, 0, 0}), axes_to_last(4));
-    const Dim n = v.dim(0), rows = v.dim(1), columns = v.dim(2);
-    v = reshape(v, {n, rows.value() / stride, stride, columns.value() / stride, stride * kChannels});
-    return reshape(permute(v, {0, 1, 3, 2, 4}),
-                   {n, rows.value() / stride, columns.value() / stride, stride * stride * kChannels});
+    v = pad(v, {0, 0, 0, 0}, {0, kChannels - channels, 0, 0});
+    const Dim n = v.dim(0), rows = v.dim(2).value() / stride, columns = v.dim(3).value() / stride;
+    v = permute(reshape(v, {n, kChannels, rows, stride, columns, stride}), {0, 2, 4, 3, 5, 1});
+    return reshape(v, {n, rows, columns, stride * stride * kChannels});
   }
   Value of_weight(Value w) const {
     return of_pixels(

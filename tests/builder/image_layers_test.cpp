@@ -111,6 +111,29 @@ TEST(ImageLayers, InferenceMakesABatchNormPartOfItsConvolution) {
   for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-5) << i;
 }
 
+// Kernels of a GPU take silu and sigmoid, too; those of a CPU do so with packed weights only.
+TEST(ImageLayers, AGpuTakesExponentialsBehindAConvolution) {
+  auto model = std::make_shared<Model>();
+  {
+    const Scope s(*model, 3);
+    GraphBuilder g(*model, "forward");
+    const Value y = silu(nn::Conv2d(s / "a", 4, 8, {1})(g.input("x", DType::f32, {2, 4, 5, 6})));
+    g.output("y", sigmoid(nn::Conv2d(s / "b", 8, 8, {1})(y)));
+  }
+  for (const char* device : {"cpu", "cuda:0"}) {
+    Target target;
+    target.device = device;
+    std::vector<ConvolutionActivation> activations;
+    const Graph fused = passes::fuse_convolution(*model->entries()[0], {.target = &target});
+    for (const Node& node : fused.nodes())
+      if (const auto convolution = passes::match<ops::Convolution>(node))
+        activations.push_back(convolution->activation);
+    using enum ConvolutionActivation;
+    EXPECT_EQ(activations,
+              target.device == "cpu" ? (std::vector{kNone, kNone}) : (std::vector{kSilu, kSigmoid}));
+  }
+}
+
 TEST(ImageLayers, InferenceComputesWhatDependsOnStatesAloneOnce) {
   auto model = std::make_shared<Model>();
   {
@@ -277,6 +300,35 @@ TEST(ImageLayers, ChannelsComeLastWhereATargetWantsIt) {
   }
   EXPECT_EQ(permutes, 5) << to_text(last);  // x, and the two weights of 3 x 3 with their gradients
   expect_same_training(model, moved, {2, 4, 6, 8});
+}
+
+// A mean in 16 bits reads them as they are: it is added in f32 anyway.
+TEST(ImageLayers, AMeanIn16BitsReadsNoF32) {
+  auto model = std::make_shared<Model>();
+  {
+    GraphBuilder g(*model, "forward");
+    const Value x = cast(g.input("x", DType::f32, {2, 8, 4, 6}), DType::bf16);
+    const Value y = convolution({.windows = {{1, 1}, {1, 1}, {0, 0}, {0, 0}}},
+                                {x, g.full({16, 8, 1, 1}, 0.5, DType::bf16)});
+    g.output("kept", cast(mean(cast(y, DType::f32), {2, 3}, true), DType::bf16));
+    g.output("dropped", cast(sum(cast(relu(y), DType::f32), {2, 3}), DType::bf16));
+  }
+  Target target;
+  target.device = "cuda:0";
+  target.choose = takes_any_layout;
+  std::shared_ptr<Model> moved = Model::with_tables_of(*model);
+  moved->replace_entry(
+      copy_graph(passes::channels_last(model->entry("forward"), {.target = &target}), *moved));
+  const Graph& last = moved->entry("forward");
+  for (const Node& node : last.nodes())
+    if (passes::is<ops::Mean, ops::Sum>(node)) {
+      EXPECT_EQ(last.type(node.inputs[0]).dtype, DType::bf16);
+    }
+  const NamedTensors inputs = {{"x", wave_tensor({2, 8, 4, 6}, 0.3)}};
+  NamedTensors got = Session(moved).run("forward", inputs), expected = Session(model).run("forward", inputs);
+  for (const char* name : {"kept", "dropped"})
+    for (size_t i = 0; i < 32; ++i)
+      ASSERT_NEAR(got.at(name).to_doubles()[i], expected.at(name).to_doubles()[i], 0.3) << name << " " << i;
 }
 
 // Patches of a picture become tokens whose features stay behind, whatever is added to the tokens.

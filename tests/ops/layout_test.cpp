@@ -71,6 +71,23 @@ TEST(Layout, TransposesOfEverySizeOfElement) {
       [](const Ref& x) {
         return permuted(x, {0, 2, 1, 3});
       });
+  // Colors come last, by pixels and by blocks of two rows of two pixels.
+  check_unary(
+      "permute_colors", real({2, 4, 3, 8}),
+      [](Value x) {
+        return permute(x, {0, 2, 3, 1});
+      },
+      [](const Ref& x) {
+        return permuted(x, {0, 2, 3, 1});
+      });
+  check_unary(
+      "permute_blocks", real({1, 4, 3, 2, 3, 2}),
+      [](Value x) {
+        return permute(x, {0, 2, 4, 3, 5, 1});
+      },
+      [](const Ref& x) {
+        return permuted(x, {0, 2, 4, 3, 5, 1});
+      });
   check_unary(
       "permute_unit_axes", real({1, 5, 1, 3}),
       [](Value x) {

@@ -35,7 +35,7 @@ std::string kernel(std::string_view name, const Reduction& reduction, const Redu
         fmt::format(", sizeof({}) <= 8 ? {} : 1", reduction.accumulator, std::min(16, 1024 / plan.threads));
   return fmt::format(
       "extern \"C\" __global__ void __launch_bounds__(kThreads{}) {}(const Buffers b, const int64 outer) {{\n"
-      "  {}<{}, {}>(b{});\n}}\n",
+      "  pdl_wait();\n  {}<{}, {}>(b{});\n}}\n",
       resident, name, plan.inner > 1 ? "reduce_columns" : "reduce_rows", reduction.accumulator, pack,
       plan.inner > 1 ? "" : ", outer");
 }

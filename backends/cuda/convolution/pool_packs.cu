@@ -167,6 +167,55 @@ struct PackedMaxPool {
   }
 };
 
+// The usual pooling of images, 3 x 3 by strides of 2, reads two rows of windows at once: the rows that they share are then read
+// once, and few enough loads are in flight to stay in registers.
+template <class T>
+struct MaxPoolOfThree {
+  static constexpr int kTaps = 3, kStride = 2, kRows = 2, kReads = (kRows - 1) * kStride + kTaps;
+  Axes a;
+  Divisor by_strips;
+  const Words* x;
+  Words* y;
+
+  static bool takes(const PoolShape& s) {
+    const auto& [z, y, x] = s.windows.axis;
+    const auto is_three = [](const WindowAxis& axis) {
+      return axis.taps == kTaps && axis.stride == kStride && axis.dilation == 1;
+    };
+    return z.size == 1 && z.taps == 1 && z.positions == 1 && is_three(y) && is_three(x);
+  }
+  static int64_t strips_of(const Axes& a) { return blocks_for(a.y.positions, kRows); }
+
+  __device__ void operator()(int64_t i) const {
+    const Location at(static_cast<uint32_t>(i), a, a.x.by_positions, by_strips, a.z.by_positions);
+    const int top = at.y * kRows * kStride - a.y.begin, left = at.x * kStride - a.x.begin;
+    const Words* image = x + at.image * a.y.size * a.x.size * a.packs + at.pack;
+    Words read[kReads][kTaps];
+#pragma unroll
+    for (int row = 0; row < kReads; ++row)
+#pragma unroll
+      for (int tap = 0; tap < kTaps; ++tap) {
+        const bool is_in = a.y.contains(top + row) && a.x.contains(left + tap);
+        read[row][tap] =
+            is_in ? image[int64_t{(top + row) * a.x.size + left + tap} * a.packs] : lowest_words<T>();
+      }
+#pragma unroll
+    for (int row = 0; row < kRows; ++row) {
+      const int py = at.y * kRows + row;
+      if (py >= a.y.positions) break;
+      Words greatest = lowest_words<T>();
+#pragma unroll
+      for (int tap = 0; tap < kTaps * kTaps; ++tap)
+#pragma unroll
+        for (int word = 0; word < 4; ++word)
+          set_word(greatest, word,
+                   greater<T>(word_of(greatest, word),
+                              word_of(read[row * kStride + tap / kTaps][tap % kTaps], word)));
+      y[((at.image * a.y.positions + py) * a.x.positions + at.x) * a.packs + at.pack] = greatest;
+    }
+  }
+};
+
 // The gradient has two kernels: one writes the tap of each window's greatest element, as a byte; in the other one a thread has a
 // pack of elements, and adds the gradients of the windows around it whose byte names its tap.
 template <class T>
@@ -249,9 +298,13 @@ void run_max(const KernelContext& c) {
   const auto& s = c.prepared<PoolShape>();
   const bool ran = with_aligned_packs(c, [&](auto tag, auto count) {
     using T = typename decltype(tag)::type;
-    for_each(
-        c, count(c.output()),
-        PackedMaxPool<T>{axes_of(s, 16 / sizeof(T)), c.input(0).as<const Words>(), c.output().as<Words>()});
+    const Axes axes = axes_of(s, 16 / sizeof(T));
+    const auto* x = c.input(0).as<const Words>();
+    auto* y = c.output().as<Words>();
+    if (!MaxPoolOfThree<T>::takes(s)) return for_each(c, count(c.output()), PackedMaxPool<T>{axes, x, y});
+    const int64_t strips = MaxPoolOfThree<T>::strips_of(axes);
+    for_each(c, s.planes / s.layout.channels * strips * axes.x.positions * axes.packs,
+             MaxPoolOfThree<T>{axes, make_divisor(strips), x, y});
   });
   if (!ran) run_max_pool(c);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/common/window_shape.h"
+#include "backends/cuda/device/activate.h"
 #include "backends/cuda/device/number.h"
 
 namespace genesis::cuda {
@@ -30,8 +31,30 @@ __device__ W activated(W y, ConvolutionActivation activation) {
       const W gate = y + W(3);
       return y * (gate < W(0) ? W(0) : gate > W(6) ? W(6) : gate) / W(6);
     }
+    case ConvolutionActivation::kSilu:
+      return activate(y, Activation::kSilu);
+    case ConvolutionActivation::kGelu:
+      return activate(y, Activation::kGelu);
+    case ConvolutionActivation::kGeluTanh:
+      return activate(y, Activation::kGeluTanh);
+    case ConvolutionActivation::kSigmoid:
+      return W(1) / (W(1) + exp(-y));
     default:
       return y;
+  }
+}
+
+// The same for a result of 16 bits, whose rounding hides that of quick exponentials and quotients.
+__device__ __forceinline__ float quickly_activated(float y, ConvolutionActivation activation) {
+  switch (activation) {
+    case ConvolutionActivation::kHardswish:
+      return y * fminf(fmaxf(y + 3.0f, 0.0f), 6.0f) * (1.0f / 6);
+    case ConvolutionActivation::kSilu:
+      return __fdividef(y, 1.0f + __expf(-y));
+    case ConvolutionActivation::kSigmoid:
+      return __fdividef(1.0f, 1.0f + __expf(-y));
+    default:
+      return activated(y, activation);
   }
 }
 

@@ -88,8 +88,9 @@ std::vector<TensorType> Convolution::infer(Types in) const {
   const TensorType &x = in[0], weight = packed_out > 0 ? unpacked(*this, in[1]) : in[1];
   const std::vector<int64_t> window = window_of("convolution", weight, windows);
   check_operands("convolution", x, weight, windows, window);
-  if (activation > ConvolutionActivation::kHardswish && packed_out == 0)
-    fail("convolution: this activation needs a packed weight: apply it to the result instead");
+  if (activation > ConvolutionActivation::kGeluTanh && packed_out > 0)
+    fail("convolution: a packed weight takes no {}: apply it to the result instead",
+         EnumNames<ConvolutionActivation>::names[static_cast<size_t>(activation)]);
   const int64_t out = weight.shape[0].value();
   check_channels("convolution", channels_of(x, windows), out, channels_of(weight, windows).value(), groups);
   if (static_cast<int>(in.size()) != addend_input() + has_addend)

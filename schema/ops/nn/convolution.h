@@ -8,12 +8,21 @@
 
 namespace genesis {
 
-enum class ConvolutionActivation : uint8_t { kNone, kRelu, kRelu6, kHardswish, kSilu, kGelu, kGeluTanh };
+enum class ConvolutionActivation : uint8_t {
+  kNone,
+  kRelu,
+  kRelu6,
+  kHardswish,
+  kSilu,
+  kGelu,
+  kGeluTanh,
+  kSigmoid
+};
 
 template <>
 struct EnumNames<ConvolutionActivation> {
-  static constexpr std::string_view names[] = {"none", "relu", "relu6",    "hardswish",
-                                               "silu", "gelu", "gelu_tanh"};
+  static constexpr std::string_view names[] = {"none", "relu", "relu6",     "hardswish",
+                                               "silu", "gelu", "gelu_tanh", "sigmoid"};
 };
 
 namespace ops {

@@ -2,6 +2,8 @@
 #include "schema/ops/nn/convolution.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 #include "backends/common/window_shape.h"
 #include "backends/cpu/convolution/implementations.h"
@@ -34,6 +36,14 @@ double activated(double x, ConvolutionActivation activation) {
       return x < 0 ? 0 : x > 6 ? 6 : x;
     case ConvolutionActivation::kHardswish:
       return x * std::clamp(x + 3, 0.0, 6.0) / 6;
+    case ConvolutionActivation::kSilu:
+      return x / (1 + std::exp(-x));
+    case ConvolutionActivation::kGelu:
+      return x * (1 + std::erf(x / std::numbers::sqrt2)) / 2;
+    case ConvolutionActivation::kGeluTanh:
+      return x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))) / 2;
+    case ConvolutionActivation::kSigmoid:
+      return 1 / (1 + std::exp(-x));
     default:
       return x;
   }
@@ -134,9 +144,7 @@ void run_plain_weight_gradient(const KernelContext& c) {
 }
 
 std::optional<std::string> plain_declines(const KernelQuery& query) {
-  const ConvolutionShape s = convolution_shape(query);
-  if (s.is_packed) return "takes weights as a file has them";
-  if (s.activation > ConvolutionActivation::kHardswish) return "takes activations up to hardswish";
+  if (convolution_shape(query).is_packed) return "takes weights as a file has them";
   return std::nullopt;
 }
 

@@ -3,6 +3,8 @@
 
 #include "backends/cuda/convolution/cudnn_convolution.h"
 #include "backends/cuda/convolution/depthwise.h"
+#include "backends/cuda/convolution/few_tiles.h"
+#include "backends/cuda/convolution/one_pixel.h"
 #include "backends/cuda/convolution/window_kernels.h"
 
 namespace genesis::cuda {
@@ -31,6 +33,8 @@ KernelImpl unless_packed() {
 std::span<const OpKernel> convolution_kernels() {
   static const OpKernel kKernels[] = {
       {"convolution", unless_packed<depthwise_convolution>()},
+      {"convolution", unless_packed<one_pixel_convolution>()},
+      {"convolution", unless_packed<few_tiles_convolution>()},
       {"convolution", unless_packed<cudnn_convolution>()},
       {"convolution", unless_packed<plain_forward>()},
       {"convolution_transposed", depthwise_transposed()},

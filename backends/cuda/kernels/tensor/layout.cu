@@ -4,6 +4,7 @@
 
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/moves/moves.h"
+#include "backends/cuda/moves/packed_permute.h"
 
 namespace genesis::cuda {
 namespace {
@@ -49,8 +50,9 @@ void run_triangle(const KernelContext& c) {
   });
 }
 
-constexpr OpKernel kKernels[] = {
+const OpKernel kKernels[] = {
     {"expand", {.name = "strided", .run = run_moves, .prepare = prepare_expand}},
+    {"permute", packed_permute()},
     {"permute", {.name = "strided", .run = run_moves, .prepare = prepare_permute}},
     {"flip", {.name = "strided", .run = run_moves, .prepare = prepare_flip}},
     {"roll", {.name = "strided", .run = run_moves, .prepare = prepare_roll}},

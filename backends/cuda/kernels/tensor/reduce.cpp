@@ -118,9 +118,10 @@ void run_device_reduce(const KernelContext& c) {
   int64_t outer = kernel.outer;
   void* parameters[] = {buffers, &outer};
   const bool packed = reinterpret_cast<uintptr_t>(c.input(0).data) % 16 == 0;
-  cudaLaunchKernel(packed ? kernel.packed : kernel.single,
-                   dim3(packed ? kernel.packed_blocks : kernel.single_blocks), dim3(kernel.threads),
-                   parameters, 0, launch_of(c).stream);  // the runner checks for errors
+  const PdlLaunch early(launch_of(c), packed ? kernel.packed_blocks : kernel.single_blocks, kernel.threads,
+                        0);
+  cudaLaunchKernelExC(&early.config, packed ? kernel.packed : kernel.single,
+                      parameters);  // the runner checks for errors
 }
 
 template <Kind kind>
