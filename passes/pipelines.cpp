@@ -24,6 +24,7 @@
 #include "schema/ops/nn/batch_norm.h"
 #include "schema/ops/nn/cached_attention.h"
 #include "schema/ops/nn/convolution.h"
+#include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
@@ -112,6 +113,7 @@ constexpr Pass kInference[] = {
     {"fuse_addend", "after merge_linear, which takes plain layers; before fuse_elementwise, which would take the addition", fuse_addend, has<ops::Matmul, ops::Linear, ops::AllReduce>},
     {"fuse_norm_linear", "after merge_linear: layers that are one step read their norm once", fuse_norm_linear, has<ops::Linear>},
     {"read_quantized", "after the passes that merge layers, which recognize layers as they were written", read_quantized},
+    {"fuse_experts", "after read_quantized: it reads weights of any format; before fuse_elementwise, which would take the factors", fuse_experts, has<ops::GroupedMatmul>},
     {"fuse_elementwise", "after every named pattern: it fuses the remaining elementwise ops", fuse_elementwise},
     {"dce", "values without readers are neither computed nor gathered", eliminate_dead_code},
     {"place_gathers", "last: the order of the nodes says when a weight is needed", place_gathers, has_storage},

@@ -105,12 +105,18 @@ class CollectiveKernels {
     }
   }
 
-  // Calls `call` with the ranks of the axis and the tensors. Along an axis of one rank the values are copied unchanged.
+  // Calls `call` with the ranks of the axis and the tensors. Along an axis of one rank the values are copied unchanged; a fault says
+  // that the node is for more ranks.
   template <class Call>
   static void exchange(const KernelContext& c, const std::string& axis, const Call& call) {
     RankGroup* ranks = c.collectives ? c.collectives->group(axis) : nullptr;
     if (!ranks || ranks->size() == 1) {
-      for (size_t i = 0; i < c.outputs.size(); ++i) Device::copy(c, c.outputs[i], c.inputs[i]);
+      for (size_t i = 0; i < c.outputs.size(); ++i) {
+        if (c.outputs[i].numel() != c.inputs[i].numel())
+          return c.fault->report(
+              "exchanges with more ranks than this session has: give SessionOptions::collectives");
+        Device::copy(c, c.outputs[i], c.inputs[i]);
+      }
       return;
     }
     std::vector<Exchange> tensors = exchanges_of(c.inputs, c.outputs);

@@ -114,11 +114,12 @@ def bench_peer(flags):
     return result
 
 
-def bench_train(tools, flags, results, *mesh):
-    tokens = tools.tokens("train.npy", (BATCH, SEQ), SHAPE["vocab_size"])
+def bench_train(tools, flags, results, *mesh, ranks=1, batch=BATCH):
+    """Times a training step of `batch` texts in all, which `ranks` ranks share: the input of a rank is its share."""
+    tokens = tools.tokens(f"train{batch // ranks}.npy", (batch // ranks, SEQ), SHAPE["vocab_size"])
     inputs = ("--input", f"tokens={tokens}", "--input", f"targets={tokens}")
     ours = tools.bench("train.genesis", "train_step", *inputs, "--seconds", 2, *mesh)
-    line = f"training {BATCH} x {SEQ} {' '.join(mesh)}: {ours['median_ms']:.1f} ms, {BATCH * SEQ / ours['median_ms'] * 1e3:.0f} tokens/s"
+    line = f"training {batch} x {SEQ} in all {' '.join(mesh)}: {ours['median_ms']:.1f} ms, {batch * SEQ / ours['median_ms'] * 1e3:.0f} tokens/s"
     if "device_peak_bytes" in ours:
         line += f", {ours['device_peak_bytes'] / 2**30:.1f} GiB"
     for name, peer in results.get("peer", {}).items():
@@ -143,7 +144,7 @@ def profile(tools, model, entry, *inputs):
 
 
 def run_steps(tools, flags, results, errors):
-    limit = read_gbps() if {"decode", "q4"} & set(flags.only) else 0
+    limit = read_gbps() if {"decode", "q4", "mesh"} & set(flags.only) else 0
     steps = {
         "train": lambda: bench_train(tools, flags, results),
         "decode": lambda: {name: bench_decode_of(tools, name, texts, bytes_of_decoding(flags.layers, texts, 2, 2), limit)
@@ -152,8 +153,11 @@ def run_steps(tools, flags, results, errors):
         "q4": lambda: {name: bench_decode_of(tools, name, 1, bytes_of_decoding(layers, 1, 18 / 32, 34 / 32), limit)
                        for name, layers in (("q4_few.genesis", flags.layers), ("q4_few_zero.genesis", flags.layers), ("q4.genesis", 48))},
         "mesh": lambda: {what: run() for what, run in {
-            "train_one": lambda: bench_train(tools, flags, results), "train_two": lambda: bench_train(tools, flags, results, "--mesh", "expert=2"),
-            **{f"{name}_{ranks}": lambda name=name, texts=texts, mesh=mesh: bench_decode_of(tools, name, texts, bytes_of_decoding(flags.layers, texts, 2, 2), 0, *mesh)
+            "train_one": lambda: bench_train(tools, flags, results),
+            **{f"train_two_{batch}{'_zero' if zero else ''}": lambda batch=batch, zero=zero: bench_train(
+                tools, flags, results, "--mesh", "expert=2", *zero, ranks=2, batch=batch)
+               for batch, zero in ((BATCH, ()), (BATCH, ("--zero", "1")), (2 * BATCH, ("--zero", "1")))},
+            **{f"{name}_{ranks}": lambda name=name, texts=texts, mesh=mesh: bench_decode_of(tools, name, texts, bytes_of_decoding(flags.layers, texts, 2, 2), limit, *mesh)
                for name, texts in (("one.genesis", 1), ("many.genesis", TEXTS)) for ranks, mesh in ((1, ()), (2, ("--mesh", "expert=2")))}}.items()}}
     for name, step in steps.items():
         if name not in flags.only:

@@ -8,15 +8,18 @@
 #include "passes/distribution/passes.h"
 #include "passes/distribution/rank_sizes.h"
 #include "passes/distribution/sharding/factors.h"
+#include "schema/graph/cost_model.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/dequantize.h"
 #include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/optimizer.h"
 #include "schema/ops/nn/swiglu.h"
 #include "schema/ops/tensor/index.h"
+#include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
 #include "schema/ranks/mesh_axes.h"
@@ -33,6 +36,9 @@ enum class Kept : uint8_t {
   kZeroRows,  // the same, and the others are zeros, so that the ranks' values add up to the whole
 };
 
+// A head has many more results than operands. Smaller layers save less than an exchange makes ranks wait for each other.
+constexpr int64_t kMinResultsPerOperand = 8;
+
 class ExpertPartitioner {
  public:
   ExpertPartitioner(const Graph& graph, const PassContext& context)
@@ -40,6 +46,7 @@ class ExpertPartitioner {
         shard_{context.mesh.size(kExpertShardAxis), context.mesh.place(context.rank, kExpertShardAxis)},
         tensor_ranks_(context.mesh.size(kTensorAxis)),
         sharing_(batch_parts(graph, context.mesh) > 1 ? context.mesh.size(kExpertAxis) : 1),
+        target_(context.target_or_default()),
         rewriter_(graph),
         all_(graph, rewriter_, sharing_),
         kept_(graph.values().size(), Kept::kOwn) {
@@ -84,8 +91,12 @@ class ExpertPartitioner {
   void visit(const Node& node) {
     const bool is_grouped = is<ops::GroupedMatmul, ops::GroupedMatmulGrad>(node);
     const bool of_rows = any_input(node, [&](ValueId id) { return has_rows(id); });
-    if (!is_grouped && !of_rows && !any_input(node, [&](ValueId id) { return has_experts(id); }))
-      return rewriter_.copy(node);
+    if (!is_grouped && !of_rows && !any_input(node, [&](ValueId id) { return has_experts(id); })) {
+      if (!can_share_head(node)) return rewriter_.copy(node);
+      rewriter_.begin_nodes_from({&node});
+      rewriter_.replace(node, {shared_head(node)});
+      return rewriter_.end_nodes_from();
+    }
     rewriter_.begin_nodes_from({&node});
     if (is_grouped)
       emit_grouped(node);
@@ -103,6 +114,49 @@ class ExpertPartitioner {
   [[noreturn]] void refuse(const Node& node) const {
     fail("node '{}' ({}): ranks along 'expert' cannot compute it for the rows of their own experts",
          node.name, node.op->name());
+  }
+
+  // --- the logits of a decoding step, whose weight takes longer to read than they take to exchange
+
+  // Returns the rows of a state, maybe encoded, that a value holds; 0 if it is none.
+  int64_t rows_of_state(ValueId weight) const {
+    const auto decoded = match<ops::Dequantize>(graph_, weight);
+    return state_of(graph_, decoded ? decoded.input(0) : weight) < 0 ? 0
+                                                                     : graph_.type(weight).shape[0].value();
+  }
+
+  // Returns true if ranks that have the same tokens should each compute a part of the layer's results.
+  bool can_share_head(const Node& node) const {
+    const auto layer = match<ops::Linear>(node);
+    if (sharing_ > 1 || tensor_ranks_ > 1 || !layer || !layer->is_unquantized_product() ||
+        layer.num_inputs() != 2)
+      return false;
+    const int64_t rows = rows_of_state(layer.input(1));
+    const Shape& x = graph_.type(node.inputs[0]).shape;
+    if (rows % shard_.ranks != 0 || rows < kMinResultsPerOperand * x[x.rank() - 1].value()) return false;
+    const auto decoded = match<ops::Dequantize>(graph_, layer.input(1));
+    const TensorType& stored = graph_.type(decoded ? decoded.input(0) : layer.input(1));
+    const double others = 1 - 1 / static_cast<double>(shard_.ranks);
+    const auto result = static_cast<double>(graph_.type(node.outputs[0]).bytes());
+    const double exchange = exchange_time(link_of(target_), 1, others * result);
+    return others * seconds_to_move(target_, stored.bytes()) > exchange;
+  }
+
+  Value shared_head(const Node& node) {
+    const auto decoded = match<ops::Dequantize>(graph_, node.inputs[1]);
+    const int64_t count = graph_.type(node.inputs[1]).shape[0].value() / shard_.ranks;
+    const auto own = [&](ValueId part) {
+      return slice(rewriter_.map(part), 0, shard_.place * count, (shard_.place + 1) * count);
+    };
+    const Value weight =
+        decoded ? dequantize(decoded->format, own(decoded.input(0)), own(decoded.input(1)), decoded->dtype)
+                : own(node.inputs[1]);
+    const Value x = rewriter_.map(node.inputs[0]);
+    const Value part = emit_node(*node.op, node.attributes, {x, weight})[0];
+    const Shape& shape = graph_.type(node.outputs[0]).shape;
+    const int64_t rows = shape.numel().value() / (count * shard_.ranks);
+    const Value all = all_gather(reshape(part, {1, rows, count}), kExpertShardAxis, shard_.ranks);
+    return reshape(permute(all, {1, 0, 2}), shape);
   }
 
   // --- rows of pairs of a token and an expert
@@ -285,6 +339,7 @@ class ExpertPartitioner {
   const FactorShard shard_;
   const int64_t tensor_ranks_,
       sharing_;  // ranks along "tensor"; ranks along "expert" that share the batch, or 1
+  const Target target_;
   Rewriter rewriter_;
   GlobalRows all_;
   std::vector<Kept> kept_;               // by value

@@ -38,7 +38,8 @@ Graph partition(const Graph& graph, const PassContext& context);
 // all pairs of a token and an expert alike, and each multiplies the rows of its own experts; grouped_matmul gives zeros in the
 // others. What the experts computed of each token is summed over the ranks by a reduce_scatter, after the sum over the experts of
 // the token: with k experts per token, this exchanges a k-th of an exchange of pairs. The backward pass does the same with gradients. In
-// other entry points all ranks have the same tokens, and an all_reduce sums the results.
+// other entry points all ranks have the same tokens, and an all_reduce sums the results. There, ranks also compute a part each of a
+// layer whose weight takes longer to read than its results to exchange, such as the logits of a decoding step.
 //
 // Throws an Error that names a node that cannot be computed for some experts only.
 Graph partition_experts(const Graph& graph, const PassContext& context);

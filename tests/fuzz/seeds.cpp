@@ -2,6 +2,7 @@
 
 #include "schema/ops/nn/batch_norm.h"
 #include "schema/ops/nn/convolution.h"
+#include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/gated_delta.h"
 #include "schema/ops/nn/mamba2.h"
 #include "schema/ops/nn/pooling.h"
@@ -81,6 +82,14 @@ void add_recurrences(Graph& graph) {
   emit_node(ops::Recurrent{.cell = RecurrentCell::kTanh}, {steps, weight, state});
 }
 
+void add_experts(Graph& graph) {
+  const Value weights = graph.add_input("experts", {DType::f32, {2, 4, 4}}),
+              tokens = graph.add_input("expert_tokens", {DType::f32, {3, 4}}),
+              logits = graph.add_input("router_logits", {DType::f32, {3, 2}});
+  const auto route = emit_node(ops::Route{}, {logits});
+  emit(ops::Experts{}, {tokens, weights, weights, weights, route[1], route[4], route[3], route[0]});
+}
+
 }  // namespace
 
 std::unique_ptr<Model> op_zoo() {
@@ -92,6 +101,7 @@ std::unique_ptr<Model> op_zoo() {
     for (int tries = 0, found = 0; tries < 4000 && found < 2; ++tries) found += try_add(graph, *op, mutator);
   add_windows(graph);
   add_recurrences(graph);
+  add_experts(graph);
   graph.add_output("y", graph.handle({static_cast<int32_t>(graph.values().size()) - 1}));
   return model;
 }

@@ -17,36 +17,9 @@ struct Mixture::Pairs {
   Value offsets;          // i64 [experts + 1]: the first pair of each expert
 };
 
-namespace {
-
-// Returns how many numbers of `flat`, i64 [pairs], are below each of 0 to `experts`: i64 [experts + 1].
-Value counts_below(Value flat, int64_t experts) {
-  const Value below = lt(unsqueeze(flat, 0), unsqueeze(arange(*flat.graph, experts + 1), 1));
-  return sum(cast(below, DType::i64), {1});
-}
-
-}  // namespace
-
-namespace {
-
-// Returns the number of each element of x [batch, time, n], in their order: i64 [batch, time, n].
-Value numbers_of(Value x) {
-  const int64_t n = x.dim(2).value();
-  const Value ones = cast(x, DType::i64) * 0 + 1;
-  const Value row = cumsum(ones, 0) - 1, column = cumsum(ones, 1) - 1, columns = sum(ones, {1}, true);
-  return (row * columns + column) * n + arange(*x.graph, n);
-}
-
-}  // namespace
-
-// A cache of another size changes the number of rows, and then no reshape may separate axes that were one
-// (passes/core/cache_size.h). So the places get their axes by a look-up.
 Mixture::Pairs Mixture::sorted_by_expert(Value chosen, int64_t experts) {
-  const Value flat = reshape(chosen, {chosen.shape().numel()});
-  const auto [sorted, order] = sort(flat, 0);
-  const Value places = squeeze(embedding(numbers_of(chosen), unsqueeze(argsort(order, 0), 1)), 3);
-  return {floordiv(order, scalar_like(order, chosen.dim(2).value())), sorted, places,
-          counts_below(flat, experts)};
+  const auto [tokens, sorted, places, offsets] = sort_groups(chosen, experts);
+  return {tokens, sorted, places, offsets};
 }
 
 namespace {
@@ -174,9 +147,7 @@ Value Mixture::multiply(Value rows, const Parameter& weights, const Parameter& b
 // A bias of the choice does not count here, as in transformers.
 Routing Mixture::routing_of(Value logits, const Pairs& pairs) const {
   const Value offsets =
-      choice_bias_
-          ? counts_below(reshape(topk(logits, design_.chosen).indices, {pairs.tokens.dim(0)}), design_.count)
-          : pairs.offsets;
+      choice_bias_ ? sort_groups(topk(logits, design_.chosen).indices, design_.count).offsets : pairs.offsets;
   return {logits, slice(offsets, 0, 1) - slice(offsets, 0, 0, design_.count), design_.balance_loss,
           design_.z_loss};
 }

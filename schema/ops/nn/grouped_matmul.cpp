@@ -100,16 +100,117 @@ void GroupedMatmulGrad::grad(GradientContext& g) const {
   if (g.wants(1)) g.set(1, grouped_matmul(g.input(0), dy, offsets, false));
 }
 
+// --- mixtures of experts beside their products
+
+namespace {
+
+// Returns the types of rows, sorted, places and offsets for ids of this shape.
+std::vector<TensorType> sorted_types(const Shape& ids, int64_t groups) {
+  const TensorType pairs{DType::i64, {ids.numel()}};
+  return {pairs, pairs, {DType::i64, ids}, {DType::i64, {groups + 1}}};
+}
+
+// Returns the type of three-dimensional weights, decoded.
+TensorType expert_weights_type(Types in, int weights, int scales, WeightFormat format, DType dtype) {
+  TensorType type = in[static_cast<size_t>(weights)];
+  if (format != WeightFormat::kPlain) {
+    const std::vector<TensorType> parts = {type, in[static_cast<size_t>(scales)]};
+    type = Dequantize{format, dtype}.infer(parts)[0];
+  }
+  if (type.dtype != dtype || type.shape.rank() != 3)
+    fail("experts: weights must be {} with three axes, the first of them experts, got {}", name_of(dtype),
+         type.to_string());
+  return type;
+}
+
+void check_type(std::string_view what, const TensorType& type, const TensorType& wanted) {
+  if (!(type == wanted)) fail("experts: {} must be {}, got {}", what, wanted.to_string(), type.to_string());
+}
+
+}  // namespace
+
+std::vector<TensorType> SortGroups::infer(Types in) const {
+  if (in[0].dtype != DType::i64 || in[0].shape.rank() < 1)
+    fail("sort_groups: ids must be i64 [..., chosen], got {}", in[0].to_string());
+  if (groups < 0) fail("sort_groups: groups must not be negative, got {}", groups);
+  return sorted_types(in[0].shape, groups);
+}
+
+std::vector<TensorType> Route::infer(Types in) const {
+  const Shape& shape = in[0].shape;
+  if (in[0].dtype != DType::f32 || shape.rank() < 1 || !shape[shape.rank() - 1].is_constant())
+    fail("route: logits must be f32 [..., experts] of a known number of experts, got {}", in[0].to_string());
+  const int64_t experts = shape[shape.rank() - 1].value();
+  if (k < 1 || k > experts) fail("route: k must be from 1 to {} experts, got {}", experts, k);
+  if (in.size() > 1 && !(in[1] == TensorType{DType::f32, {experts}}))
+    fail("route: the bias must be f32[{}], got {}", experts, in[1].to_string());
+  Shape chosen = shape;
+  chosen[chosen.rank() - 1] = Dim(k);
+  std::vector<TensorType> types = sorted_types(chosen, experts);
+  types.insert(types.begin(), TensorType{DType::f32, chosen});
+  return types;
+}
+
+Cost Route::cost(Types in, Types out) const {
+  return {.bytes = bytes_moved(in, out), .flops = 10 * row_count(in[0]) * row_length(in[0])};
+}
+
+std::vector<TensorType> Experts::infer(Types in) const {
+  if (static_cast<int>(in.size()) != num_inputs())
+    fail("experts with these attributes takes {} inputs, got {}", num_inputs(), in.size());
+  const TensorType &x = in[kX], &places = in[kPlaces];
+  if (!is_float(x.dtype) || x.shape.rank() < 1 || places.dtype != DType::i64 || places.shape.rank() < 1)
+    fail("experts: x must be floating-point [..., k] and places i64 [..., chosen], got {} and {}",
+         x.to_string(), places.to_string());
+  const TensorType gate = expert_weights_type(in, kGate, scales(), format, x.dtype),
+                   up = expert_weights_type(in, kUp, scales() + 1, format, x.dtype),
+                   down = expert_weights_type(in, kDown, down_scales(), down_format, x.dtype);
+  const Dim experts = gate.shape[0], n = gate.shape[1];
+  check_type("gate", gate, {x.dtype, {experts, n, x.shape[x.shape.rank() - 1]}});
+  check_type("up", up, gate);
+  check_type("down", down, {x.dtype, {experts, down.shape[1], n}});
+  check_type("rows", in[kRows], {DType::i64, {places.shape.numel()}});
+  check_type("offsets", in[kOffsets], {DType::i64, {experts + 1}});
+  check_type("factors", in[kFactors], {DType::f32, places.shape});
+  Shape shape = places.shape;
+  shape[shape.rank() - 1] = down.shape[1];
+  if (has_addend) check_type("the addend", in[kAddend], {x.dtype, shape});
+  return {{x.dtype, shape}};
+}
+
+// Experts without pairs are not read.
+Cost Experts::cost(Types in, Types out) const {
+  const auto experts = static_cast<double>(axis_size(in[kGate], 0)),
+             pairs = row_count(in[kPlaces]) * row_length(in[kPlaces]);
+  const double n = static_cast<double>(axis_size(in[kGate], 1)),
+               width = row_length(in[kX]) * 2 + row_length(out[0]);
+  const double weights =
+      bytes_moved(in.subspan(kGate, 3), {}) + bytes_moved(in.subspan(static_cast<size_t>(scales())), {});
+  const std::vector<TensorType> small = {in[kX], in[kRows], in[kOffsets], in[kPlaces], in[kFactors]};
+  return {.bytes = bytes_moved(small, out) + (experts > 0 ? weights * std::min(1.0, pairs / experts) : 0),
+          .flops = 2 * pairs * n * width,
+          .depends_on_data = true};
+}
+
+double Experts::sum_length(Types in, Types) const {
+  return row_length(in[kX]) + static_cast<double>(axis_size(in[kGate], 1)) * row_length(in[kPlaces]);
+}
+
 }  // namespace ops
 
 std::span<const OpDef* const> grouped_matmul_ops() {
-  return kOpDefs<ops::GroupedMatmul, ops::GroupedMatmulGrad>;
+  return kOpDefs<ops::GroupedMatmul, ops::GroupedMatmulGrad, ops::SortGroups, ops::Route, ops::Experts>;
 }
 
 Value grouped_matmul(Value x, Value weights, Value offsets, bool transpose_weights) {
   const DType dtype = promote(x.dtype(), weights.dtype());
   return emit(ops::GroupedMatmul{.transpose_weights = transpose_weights},
               {cast(x, dtype), cast(weights, dtype), offsets});
+}
+
+SortedGroups sort_groups(Value ids, int64_t groups) {
+  const std::vector<Value> out = emit_node(ops::SortGroups{groups}, {ids});
+  return {out[0], out[1], out[2], out[3]};
 }
 
 }  // namespace genesis

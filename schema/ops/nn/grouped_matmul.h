@@ -1,10 +1,21 @@
-// Matrix products of groups of rows, each group with a weight of its own: the products of a mixture of experts.
+// Matrix products of groups of rows, each group with a weight of its own: the products of a mixture of experts. Beside them the op
+// that sorts the pairs of a token and an expert, and two that passes create for decoding, where the launches of many small kernels
+// take longer than their work.
 #pragma once
 
 #include "schema/encoding/weight_format.h"
 #include "schema/graph/graph.h"
 
 namespace genesis {
+
+// Says what a router makes of its logits before it chooses: softmax over all experts, the sigmoid of each, or nothing, with a
+// softmax over the chosen ones afterwards.
+enum class RouteScores : uint8_t { kSoftmax, kSigmoid, kSoftmaxOfChosen };
+template <>
+struct EnumNames<RouteScores> {
+  static constexpr std::string_view names[] = {"softmax", "sigmoid", "softmax_of_chosen"};
+};
+
 namespace ops {
 
 // Inputs: x [..., k], weights, [their scales], offsets i64 [groups + 1]. The rows of x, over all of its leading axes, are sorted
@@ -53,10 +64,87 @@ struct GroupedMatmulGrad : NoAttributes {
   void grad(GradientContext& g) const;
 };
 
+// Input: ids i64 [..., chosen], each in [0, groups). A pair is an element of ids, its row the axes before the last.
+// Outputs, all i64: rows [pairs], the row of each pair in the order of their ids (pairs with one id keep their order); sorted
+// [pairs], their ids; places [..., chosen], the place of each pair in this order; offsets [groups + 1], the first place of each id.
+struct SortGroups {
+  static constexpr OpInfo info{
+      .name = "sort_groups",
+      .doc =
+          "The pairs of a row and one of its ids [..., chosen], sorted by id: the row and the id of each, "
+          "where each pair went [..., chosen], and the first place of each id, [groups + 1]. Stable.",
+      .precision = Precision::kExact};
+  int64_t groups = 1;
+  static void fields(auto& self, auto&& visit) { visit("groups", self.groups); }
+  std::vector<TensorType> infer(Types in) const;
+};
+
+// Inputs: logits f32 [..., experts] [, bias f32 [experts], which counts for the choice only]. Outputs: factors f32 [..., k], then
+// those of sort_groups for the chosen experts. Inference only: it has no gradient, unlike the ops that it replaces.
+struct Route {
+  static constexpr OpInfo info{
+      .name = "route",
+      .doc =
+          "The `k` experts of each row of logits [..., experts] with the greatest scores (plus a bias "
+          "[experts] "
+          "as second input), their factors [..., k], which are `normalized` scores times `factor`, and the "
+          "pairs of a row and an expert in the order of sort_groups.",
+      .inputs = {1, 2},
+      .precision = Precision::kExact};
+  int64_t k = 1;
+  RouteScores scores = RouteScores::kSoftmax;
+  bool normalized = false;  // factors are divided by their sum plus least_sum
+  double least_sum = 0, factor = 1;
+  static void fields(auto& self, auto&& visit) {
+    visit("k", self.k);
+    visit("scores", self.scores);
+    visit("normalized", self.normalized);
+    visit("least_sum", self.least_sum);
+    visit("factor", self.factor);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  Cost cost(Types in, Types out) const;
+};
+
+// Inputs: x [..., k], gate and up [experts, n, k], down [experts, hidden, n], rows i64 [pairs], offsets i64 [experts + 1], places
+// i64 [..., chosen], factors f32 [..., chosen] [, an addend [..., hidden]] [, the scales of quantized gate and up] [, of down].
+// Output [..., hidden]. Pairs before the first and behind the last offset count as zeros. Inference only.
+struct Experts {
+  static constexpr OpInfo info{
+      .name = "experts",
+      .doc =
+          "The sum over the chosen experts of each row of x, [..., hidden]: factor * down (silu(gate x) * up "
+          "x), "
+          "plus the addend if `has_addend`. Inputs x, gate, up [experts, n, k], down [experts, hidden, n], "
+          "rows, offsets and places as of sort_groups, factors [, addend] [, scales of quantized weights].",
+      .inputs = {8, 12},
+      .precision = Precision::kMatmul};
+  WeightFormat format = WeightFormat::kPlain, down_format = WeightFormat::kPlain;
+  bool has_addend = false;
+  static void fields(auto& self, auto&& visit) {
+    visit("format", self.format);
+    visit("down_format", self.down_format);
+    visit("has_addend", self.has_addend);
+  }
+  enum Input { kX, kGate, kUp, kDown, kRows, kOffsets, kPlaces, kFactors, kAddend };
+  int scales() const { return has_addend ? kAddend + 1 : kAddend; }  // number of the gate's; the up's follow
+  int down_scales() const { return scales() + (format == WeightFormat::kPlain ? 0 : 2); }
+  int num_inputs() const { return down_scales() + (down_format == WeightFormat::kPlain ? 0 : 1); }
+  std::vector<TensorType> infer(Types in) const;
+  Cost cost(Types in, Types out) const;
+  double sum_length(Types in, Types) const;
+};
+
 }  // namespace ops
 
 // Returns x weights[g]^T for the rows of each group g: x [..., k], weights [groups, n, k] (or [groups, k, n] if not
 // `transpose_weights`), offsets i64 [groups + 1] -> [..., n]. A sum has one order, whatever the offsets are.
 Value grouped_matmul(Value x, Value weights, Value offsets, bool transpose_weights = true);
+
+struct SortedGroups {
+  Value rows, sorted, places, offsets;
+};
+// Sorts the pairs of a row and one of its ids i64 [..., chosen] by id. An id outside [0, groups) is an error of the run.
+SortedGroups sort_groups(Value ids, int64_t groups);
 
 }  // namespace genesis

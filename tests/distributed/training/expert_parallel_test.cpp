@@ -1,6 +1,8 @@
 // Tests mixtures of experts on ranks that each have some experts, against one rank that has all of them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "executor/session.h"
 #include "executor/training/batch_source.h"
 #include "models/zoo.h"
@@ -70,9 +72,32 @@ TEST(ExpertMeshes, DecodeAsOneRankDoes) {
                                      {"qwen2_moe", "expert=2,tensor=2"},
                                      {"gpt_oss", "expert=2,tensor=2"},
                                      {"deepseek_v3", "expert=4"},
+                                     {"deepseek_v2", "expert=2"},
+                                     {"glm4_moe", "expert=2"},
+                                     {"minimax_m2", "expert=2"},
+                                     {"olmoe", "expert=2"},
+                                     {"granitemoehybrid", "expert=2"},
+                                     {"nemotron_h", "expert=2"},
+                                     {"qwen3_5_moe", "expert=2"},
                                      {"deepseek_v3", "expert=2,tensor=2"}})
     testing::expect_decodes_as_alone(models::make_model(family, testing::small_settings(family), /*seed=*/5),
                                      {mesh});
+}
+
+// With many more classes than features each rank computes the logits of a half of them.
+TEST(ExpertMeshes, ShareTheHeadOfADecodingStep) {
+  models::Settings settings = testing::small_settings("qwen2_moe");
+  settings["vocab_size"] = "512";
+  const std::shared_ptr<Model> model = models::make_model("qwen2_moe", settings, /*seed=*/5);
+  testing::expect_decodes_as_alone(model, {"expert=2"});
+  const Mesh mesh = Mesh::parse("expert=2");
+  testing::run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {
+    Session session(model, {.threads = 1, .mesh = mesh, .rank = rank, .collectives = std::move(collectives)});
+    const Plan& plan = session.plan("decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {3})},
+                                               {"position", Tensor::of<int64_t>({1}, {0})}});
+    EXPECT_EQ(std::ranges::count_if(plan.steps, [](const Step& s) { return s.op->name() == "all_gather"; }),
+              1);
+  });
 }
 
 TEST(ExpertMeshes, SayWhyExpertsCannotBeShared) {

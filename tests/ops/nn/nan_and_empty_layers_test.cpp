@@ -109,6 +109,13 @@ Row pooling_gradient(std::string_view op, Unary f, std::string letters) {
   return row;
 }
 
+CaseInput kept_f32(CaseInput x) {
+  x.keep_dtype = true;
+  return x;
+}
+CaseInput router_logits() { return kept_f32(some_numbers({2, 3})); }
+CaseInput router_factors() { return kept_f32(some_numbers({1, 1})); }
+
 const Row kLayers[] = {
     unary(
         "softmax", [](Value x) { return softmax(x); }, "nnn...", kNoRowsOrColumns),
@@ -188,6 +195,28 @@ const Row kLayers[] = {
      gradient_of([](const Inputs& x) { return grouped_matmul(x[1], x[0], x[2]); }),
      {"nnn........."},
      {{{{2, 2, 0}, {2, 0}, {3}}, {""}}, {{{2, 0, 3}, {2, 3}, {3}}, {""}}}},
+    {"sort_groups",
+     {integers({2, 1}, 0, 1)},
+     [](const Inputs& x) {
+       const SortedGroups sorted = sort_groups(x[0], 2);
+       return Outputs{sorted.rows, sorted.sorted, sorted.places, sorted.offsets};
+     },
+     {},
+     {{{{0, 2}}, {"", "", "", "000"}}, {{{2, 0}}, {"", "", "", "000"}}}},
+    {"route",
+     {router_logits()},
+     [](const Inputs& x) { return Outputs(emit_node(ops::Route{}, {x[0]})); },
+     {"n.", "..", "..", "..", "...."},
+     {{{{0, 3}}, {"", "", "", "", "0000"}}},
+     false},
+    {"experts",
+     {some_numbers({1, 2}), some_numbers({1, 2, 2}), some_numbers({1, 2, 2}), some_numbers({1, 3, 2}),
+      at({0}), at({0, 1}), integer_data({1, 1}, {0}), router_factors()},
+     [](const Inputs& x) { return Outputs(emit_node(ops::Experts{}, x.values)); },
+     {"nnn"},
+     {{{{1, 0}, {1, 2, 0}, {1, 2, 0}, {1, 3, 2}, {1}, {2}, {1, 1}, {1, 1}}, {"000"}},
+      {{{1, 2}, {1, 0, 2}, {1, 0, 2}, {1, 3, 0}, {1}, {2}, {1, 1}, {1, 1}}, {"000"}},
+      {{{0, 2}, {1, 2, 2}, {1, 2, 2}, {1, 3, 2}, {0}, {2}, {0, 1}, {0, 1}}, {""}}}},
     {"convolution",
      {x114(), some_numbers({1, 1, 2})},
      [](const Inputs& x) {
@@ -270,9 +299,8 @@ const Row kLayers[] = {
      {{{{0, 3}, {0}}, {"n"}}}},
     {"cross_entropy_grad",
      {x23(), at({0, 2})},
-     [](const Inputs& x) {
-       return Outputs{passes::gradients(x.graph, cross_entropy(x[0], x[1]), {x[0]})[0]};
-     },
+     [](const Inputs&
+            x) { return Outputs{passes::gradients(x.graph, cross_entropy(x[0], x[1]), {x[0]})[0]}; },
      {"nnn..."},
      {{{{0, 3}, {0}}, {""}}}},
     {"linear_cross_entropy",
@@ -287,9 +315,8 @@ const Row kLayers[] = {
      {{{{0}, {0}}, {""}}}},
     {"dequantize",
      {some_numbers({2, 1}), integers({2, 32}, -127, 128, DType::i8)},
-     [](const Inputs& x) {
-       return Outputs{dequantize(WeightFormat::kQ8, x[1], cast(x[0], DType::f16), DType::f32)};
-     },
+     [](const Inputs&
+            x) { return Outputs{dequantize(WeightFormat::kQ8, x[1], cast(x[0], DType::f16), DType::f32)}; },
      {std::string(32, '.') + std::string(32, 'n')},
      {{{{0, 1}, {0, 32}}, {""}}, {{{2, 0}, {2, 0}}, {""}}},
      false},

@@ -1,0 +1,218 @@
+// sort_groups, and plain loops for the ops that passes create on devices whose own kernels compute them at once: route, experts.
+#include "schema/ops/nn/grouped_matmul.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "backends/cpu/gemm/row_groups.h"
+#include "backends/cpu/kernels.h"
+#include "schema/encoding/quantized_formats.h"
+
+namespace genesis::cpu {
+namespace {
+
+// --- sort_groups: counts the pairs of each group, then gives each pair the next place of its group
+
+struct SortedViews {
+  const TensorView &rows, &sorted, &places, &offsets;
+};
+
+// Writes the outputs for ids, row by row; `chosen` of them are a row. An id that cannot be is reported and counts as 0.
+void sort_ids(const int64_t* ids, int64_t pairs, int64_t chosen, const SortedViews& to, Fault* fault) {
+  const int64_t groups = to.offsets.numel() - 1;
+  auto* offsets = to.offsets.as<int64_t>();
+  const auto id_of = [&](int64_t pair) { return ids[pair] >= 0 && ids[pair] < groups ? ids[pair] : 0; };
+  std::fill(offsets, offsets + groups + 1, 0);
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    if (ids[pair] < 0 || ids[pair] >= groups) fault->report(ids[pair], groups);
+    if (groups > 0) ++offsets[id_of(pair) + 1];
+  }
+  if (groups == 0) return;
+  std::partial_sum(offsets, offsets + groups + 1, offsets);
+  // The first place of a group moves on with each pair, which leaves the first places of the groups behind.
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    const int64_t id = id_of(pair), place = offsets[id]++;
+    to.rows.as<int64_t>()[place] = pair / chosen;
+    to.sorted.as<int64_t>()[place] = id;
+    to.places.as<int64_t>()[pair] = place;
+  }
+  std::copy_backward(offsets, offsets + groups, offsets + groups + 1);
+  offsets[0] = 0;
+}
+
+void run_sort_groups(const KernelContext& c) {
+  const TensorView& ids = c.input(0);
+  sort_ids(ids.as<const int64_t>(), ids.numel(), ids.dim(-1),
+           {c.output(0), c.output(1), c.output(2), c.output(3)}, c.fault);
+}
+
+// --- route
+
+// Returns a number in the order of scores: NaN is the greatest.
+float rank_of(float score) { return std::isnan(score) ? INFINITY : score; }
+
+void softmax_of(float* x, int64_t n) {
+  const float greatest = *std::max_element(x, x + n);
+  float sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += x[i] = std::exp(x[i] - greatest);
+  for (int64_t i = 0; i < n; ++i) x[i] /= sum;
+}
+
+// Writes the chosen experts and their factors; `scores` and `order` have room for one number of each expert.
+void choose(const ops::Route& op, const float* bias, int64_t experts, float* scores, int64_t* order,
+            float* factors) {
+  if (op.scores == RouteScores::kSoftmax) softmax_of(scores, experts);
+  if (op.scores == RouteScores::kSigmoid)
+    for (int64_t i = 0; i < experts; ++i) scores[i] = 1 / (1 + std::exp(-scores[i]));
+  const auto wanted = [&](int64_t i) { return rank_of(bias ? scores[i] + bias[i] : scores[i]); };
+  std::iota(order, order + experts, int64_t{0});
+  std::partial_sort(order, order + op.k, order + experts, [&](int64_t a, int64_t b) {
+    return wanted(a) != wanted(b) ? wanted(a) > wanted(b) : a < b;
+  });
+  for (int64_t i = 0; i < op.k; ++i) factors[i] = scores[order[i]];
+  if (op.scores == RouteScores::kSoftmaxOfChosen) softmax_of(factors, op.k);
+  const float sum = std::accumulate(factors, factors + op.k, static_cast<float>(op.least_sum));
+  const float by = static_cast<float>(op.factor);
+  for (int64_t i = 0; i < op.k; ++i) factors[i] = (op.normalized ? factors[i] / sum : factors[i]) * by;
+}
+
+// The scratch memory holds the chosen experts, then the numbers of choose().
+int64_t route_scratch(const KernelQuery& query) {
+  const Shape& logits = query.inputs[0].shape;
+  return query.outputs[1].bytes() + 16 * logits[logits.rank() - 1].value();
+}
+
+void run_route(const KernelContext& c) {
+  const auto& op = c.attributes<ops::Route>();
+  const TensorView& logits = c.input(0);
+  const int64_t experts = logits.dim(-1), rows = logits.numel() / experts;
+  auto *ids = reinterpret_cast<int64_t*>(c.scratch), *order = ids + rows * op.k;
+  auto* scores = reinterpret_cast<float*>(order + experts);
+  for (int64_t row = 0; row < rows; ++row) {
+    std::copy_n(logits.as<const float>() + row * experts, experts, scores);
+    choose(op, c.num_inputs() > 1 ? c.input(1).as<const float>() : nullptr, experts, scores, order,
+           c.output(0).as<float>() + row * op.k);
+    std::copy_n(order, op.k, ids + row * op.k);
+  }
+  sort_ids(ids, rows * op.k, op.k, {c.output(1), c.output(2), c.output(3), c.output(4)}, c.fault);
+}
+
+// --- experts
+
+// Decodes rows of weights [..., k] into numbers of T.
+template <class T>
+struct WeightRows {
+  const TensorView &weights, *scales;
+  WeightFormat format;
+  T* decoded;  // k numbers
+  int64_t k;
+
+  const T* row(int64_t at) const {
+    if (format == WeightFormat::kPlain) return weights.as<const T>() + at * k;
+    const StateFormat& of = quantized_format(format, weights_dtype());
+    of.decode({weights.as<const std::byte>() + of.part_bytes(0, at * k),
+               scales->as<const std::byte>() + of.part_bytes(1, at * k)},
+              k, reinterpret_cast<std::byte*>(decoded));
+    return decoded;
+  }
+  double dot(int64_t at, const T* x) const {
+    const T* w = row(at);
+    double sum = 0;
+    for (int64_t p = 0; p < k; ++p) sum += static_cast<double>(w[p]) * static_cast<double>(x[p]);
+    return sum;
+  }
+  static DType weights_dtype() { return dtype_of<T>(); }
+};
+
+// A row of decoded weights, then the numbers between the products and the sums of a row.
+int64_t experts_scratch(const KernelQuery& query) {
+  const auto length = [&](int i, int axis) {
+    return query.inputs[static_cast<size_t>(i)].shape[axis].value();
+  };
+  const TensorType& x = query.inputs[ops::Experts::kX];
+  const int64_t n = length(ops::Experts::kGate, 1);
+  return (std::max(n, x.shape[x.shape.rank() - 1].value()) + n) * 8 + 8 * length(ops::Experts::kDown, 1) + 64;
+}
+
+template <class T>
+class ExpertLoops {
+ public:
+  explicit ExpertLoops(const KernelContext& c)
+      : c_(c),
+        op_(c.attributes<ops::Experts>()),
+        n_(c.input(Op::kGate).dim(1)),
+        k_(c.input(Op::kX).dim(-1)),
+        hidden_(c.output().dim(-1)) {
+    sums_ = reinterpret_cast<double*>(c.scratch);
+    between_ = reinterpret_cast<T*>(sums_ + hidden_);
+    decoded_ = between_ + n_;
+  }
+
+  void run() const {
+    const TensorView& places = c_.input(Op::kPlaces);
+    const int64_t chosen = places.dim(-1), groups = c_.input(Op::kGate).dim(0);
+    const int64_t* offsets = checked_offsets(c_.input(Op::kOffsets), places.numel(), c_.fault);
+    if (!offsets) return clear_other_rows(nullptr, groups, c_.output());
+    for (int64_t row = 0; row < c_.output().numel() / std::max<int64_t>(1, hidden_); ++row) {
+      for (int64_t j = 0; j < hidden_; ++j)
+        sums_[j] =
+            op_.has_addend ? static_cast<double>(c_.input(Op::kAddend).as<const T>()[row * hidden_ + j]) : 0;
+      for (int64_t i = row * chosen; i < (row + 1) * chosen; ++i) {
+        const int64_t place = places.as<const int64_t>()[i];
+        if (place < 0 || place >= places.numel()) c_.fault->report(place, places.numel());
+        const int64_t expert = std::upper_bound(offsets, offsets + groups + 1, place) - offsets - 1;
+        if (expert >= 0 && expert < groups)
+          add_pair(place, expert, c_.input(Op::kFactors).as<const float>()[i]);
+      }
+      for (int64_t j = 0; j < hidden_; ++j) c_.output().as<T>()[row * hidden_ + j] = static_cast<T>(sums_[j]);
+    }
+  }
+
+ private:
+  using Op = ops::Experts;
+  WeightRows<T> weights(int input, int scales, WeightFormat format, int64_t k) const {
+    const bool plain = format == WeightFormat::kPlain;
+    return {c_.input(input), plain ? nullptr : &c_.input(scales), format, decoded_, k};
+  }
+  void add_pair(int64_t place, int64_t expert, float factor) const {
+    const TensorView& all = c_.input(Op::kX);
+    const int64_t rows =
+        std::accumulate(all.dims.begin(), all.dims.begin() + all.rank - 1, int64_t{1}, std::multiplies<>());
+    const int64_t row = c_.input(Op::kRows).as<const int64_t>()[place];
+    if (row < 0 || row >= rows) return c_.fault->report(row, rows);
+    const T* x = c_.input(Op::kX).as<const T>() + row * k_;
+    const auto gate = weights(Op::kGate, op_.scales(), op_.format, k_),
+               up = weights(Op::kUp, op_.scales() + 1, op_.format, k_),
+               down = weights(Op::kDown, op_.down_scales(), op_.down_format, n_);
+    for (int64_t j = 0; j < n_; ++j) {
+      const double g = gate.dot(expert * n_ + j, x);
+      between_[j] = static_cast<T>(g / (1 + std::exp(-g)) * up.dot(expert * n_ + j, x));
+    }
+    for (int64_t j = 0; j < hidden_; ++j) sums_[j] += factor * down.dot(expert * hidden_ + j, between_);
+  }
+
+  const KernelContext& c_;
+  const Op& op_;
+  int64_t n_, k_, hidden_;
+  double* sums_;
+  T *between_, *decoded_;
+};
+
+void run_experts(const KernelContext& c) {
+  dispatch(c.output().dtype, [&]<class T>(TypeTag<T>) {
+    if constexpr (!std::is_integral_v<T>) ExpertLoops<T>(c).run();
+  });
+}
+
+constexpr OpKernel kKernels[] = {
+    {"sort_groups", {.name = "counts", .run = run_sort_groups}},
+    {"route", {.name = "plain", .run = run_route, .scratch_bytes = route_scratch, .decomposed = true}},
+    {"experts", {.name = "plain", .run = run_experts, .scratch_bytes = experts_scratch, .decomposed = true}}};
+
+}  // namespace
+
+std::span<const OpKernel> experts_kernels() { return kKernels; }
+
+}  // namespace genesis::cpu

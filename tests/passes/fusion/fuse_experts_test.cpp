@@ -1,0 +1,93 @@
+// Tests which routers and experts become one op, and which stay as they are.
+#include "passes/fusion/passes.h"
+#include "tests/passes/passes_test_util.h"
+
+namespace genesis::passes {
+namespace {
+
+std::string fused(const std::string& body) {
+  Target target;
+  PassContext context;
+  context.target = &target;
+  return text_after(body, fuse_experts, context);
+}
+
+// --- routers
+
+std::string router(const std::string& body) {
+  return "entry decode(logits: f32[2,1,8], bias: f32[8]) {\n" + body +
+         "return f = %f\nreturn rows = %s\nreturn places = %s:2\nreturn offsets = %s:3\n}\n";
+}
+std::string routed(const std::string& attributes, const char* inputs = "logits") {
+  return normal_text("entry decode(logits: f32[2,1,8], bias: f32[8]) {\n%route = route(" +
+                     std::string(inputs) + ") {" + attributes +
+                     "}\nreturn f = %route\nreturn rows = %route:1\nreturn places = %route:3\nreturn offsets "
+                     "= %route:4\n}\n");
+}
+
+constexpr const char* kSort = "%s = sort_groups(%t:1) {groups=8}\n";
+constexpr const char* kSum = "%sum = sum(%t) {axes=(2), keep_dims=true}\n";
+
+TEST(FuseExperts, RoutersOfEveryKind) {
+  const std::string top = "%p = softmax(logits)\n%t = topk(%p) {k=3, axis=2}\n";
+  EXPECT_EQ(fused(router(top + kSort + kSum + "%f = div(%t, %sum)\n")), routed("k=3, normalized=true"));
+  EXPECT_EQ(fused(router("%t = topk(logits) {k=2}\n%f = softmax(%t)\n" + std::string(kSort))),
+            routed("k=2, scores=\"softmax_of_chosen\""));
+  const std::string biased =
+      "%p = sigmoid(logits)\n%w = add(%p, bias)\n%t = topk(%w) {k=2}\n%c = gather(%p, %t:1) {axis=2}\n";
+  EXPECT_EQ(fused(router(biased + kSort +
+                         "%sum = sum(%c) {axes=(2), keep_dims=true}\n%e = full() {value=0.5, dtype=f32}\n"
+                         "%more = add(%sum, %e)\n%n = div(%c, %more)\n%by = full() {value=2.5, dtype=f32}\n"
+                         "%f = mul(%n, %by)\n")),
+            routed("k=2, scores=\"sigmoid\", normalized=true, least_sum=0.5, factor=2.5", "logits, bias"));
+}
+
+TEST(FuseExperts, LeaveOtherRouters) {
+  const auto is_left = [](const std::string& body) {
+    const std::string text = fused(router(body));
+    EXPECT_EQ(text.find("route("), std::string::npos) << text;
+  };
+  is_left("%p = softmax(logits) {axis=0}\n%t = topk(%p) {k=3}\n%f = neg(%t)\n" + std::string(kSort));
+  is_left("%p = softmax(logits)\n%t = topk(%p) {k=3, largest=false}\n%f = neg(%t)\n" + std::string(kSort));
+  is_left("%p = softmax(logits)\n%t = topk(%p) {k=3}\n%f = cast(%t:1) {dtype=f32}\n" + std::string(kSort));
+}
+
+// --- experts
+
+constexpr const char* kStates =
+    "state @gate: f32[4,6,5] parameter\nstate @up: f32[4,6,5] parameter\nstate @down: f32[4,5,6] parameter\n"
+    "entry decode(x: f32[3,1,5], rows: i64[6], offsets: i64[5], places: i64[3,1,2], factors: f32[3,1,2], "
+    "more: f32[3,1,5]) {\n";
+constexpr const char* kProducts =
+    "%flat = reshape(x) {shape=[3,5]}\n%own = index_select(%flat, rows) {axis=0}\n"
+    "%g = grouped_matmul(%own, @gate, offsets)\n%u = grouped_matmul(%own, @up, offsets)\n%h = swiglu(%g, "
+    "%u)\n";
+constexpr const char* kResults =
+    "%d = grouped_matmul(%h, @down, offsets)\n%c = embedding(places, %d)\n"
+    "%w = reshape(factors) {shape=[3,1,1,2]}\n%s = matmul(%w, %c)\n%y = reshape(%s) {shape=[3,1,5]}\n";
+
+TEST(FuseExperts, ProductsAndWhatIsAdded) {
+  EXPECT_EQ(fused(std::string(kStates) + kProducts + kResults + "return y = %y\n}\n"),
+            normal_text(std::string(kStates) +
+                        "%flat = reshape(x) {shape=[3,5]}\n"
+                        "%experts = experts(%flat, @gate, @up, @down, rows, offsets, places, factors)\n"
+                        "%reshape = reshape(%experts) {shape=[3,1,1,5]}\n%y = reshape(%reshape) "
+                        "{shape=[3,1,5]}\nreturn y = %y\n}\n"));
+  EXPECT_EQ(fused(std::string(kStates) + kProducts + kResults + "%z = add(%y, more)\nreturn z = %z\n}\n"),
+            normal_text(std::string(kStates) + "%flat = reshape(x) {shape=[3,5]}\n%experts = experts(%flat, "
+                                               "@gate, @up, @down, rows, offsets, places, "
+                                               "factors, more) {has_addend=true}\nreturn z = %experts\n}\n"));
+}
+
+TEST(FuseExperts, LeaveOtherProducts) {
+  const auto is_left = [](const std::string& body) {
+    const std::string text = fused(std::string(kStates) + body);
+    EXPECT_EQ(text.find("experts("), std::string::npos) << text;
+  };
+  is_left(std::string(kProducts) + kResults + "return y = %y\nreturn h = %h\n}\n");
+  is_left(std::string(kProducts) + "%d = grouped_matmul(%h, @gate, offsets) {transpose_weights=false}\n" +
+          std::string(kResults).substr(std::string(kResults).find("%c")) + "return y = %y\n}\n");
+}
+
+}  // namespace
+}  // namespace genesis::passes
