@@ -29,7 +29,7 @@ FUNCTION = re.compile(r"(?<![:\w.<>])(\w+|operator\s*\S+?)\s*\((?!\s*\*)")
 VARIABLE = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*=(?!=)")
 VARIABLE_WITHOUT_VALUE = re.compile(r"(?<!:)\b(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 # TEST(...) and other macros declare something with a name of its own in each file.
-NO_NAME = re.compile(r"\d.*|[A-Z_0-9]+|const|override|default|delete|noexcept|sizeof|catch")
+NO_NAME = re.compile(r"\d.*|[A-Z_0-9]+|const|override|default|delete|noexcept|sizeof|catch|true|false")
 ATTRIBUTE = re.compile(r"\b(?:decltype|alignas|requires|__attribute__|__launch_bounds__|noexcept|sizeof)\s*\(+[^()]*\)+")
 INTERNAL = re.compile(r"\b(?:static|constexpr|const)\b")
 INTERNAL_FUNCTION = re.compile(r"\b(?:static|constexpr)\b")
