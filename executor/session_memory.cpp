@@ -7,7 +7,9 @@
 
 #include "executor/memory_report.h"
 #include "executor/plan_buffers.h"
+#include "executor/runtime/aligned_memory.h"
 #include "executor/runtime/device_tensors.h"
+#include "schema/core/take_pages.h"
 #include "schema/messages/log.h"
 
 namespace genesis {
@@ -44,7 +46,12 @@ void SessionMemory::bind(Compiled& compiled, const NamedTensors& inputs) {
 void SessionMemory::prepare_arena(Compiled& compiled) {
   const int64_t bytes = compiled.plan.arena_bytes;
   if (compiled.keeps_arena) {
-    if (!compiled.arena) compiled.arena = device_.allocate(bytes);
+    if (compiled.arena) return;
+    compiled.arena = device_.allocate(bytes);
+    if (!device_.reads_host_memory()) return;
+    // A system may have to look for large pages, or clear them slowly: at six times the cost in a virtual machine.
+    use_small_pages(compiled.arena.get(), bytes);
+    take_pages(compiled.arena.get(), bytes);
     return;
   }
   if (bytes <= arena_bytes_ && arena_) return;

@@ -58,12 +58,12 @@ class LayerCollector {
  private:
   std::optional<Layer> of_product(const Matched<ops::Matmul>& product) {
     const ValueId weight = product.input(1);
-    if (!product->is_plain() || product->transpose_a || product.num_inputs() != 2 ||
-        !fits(product.input(0), weight))
-      return std::nullopt;
-    return Layer{.x = rewriter_.map(product.input(0)),
-                 .weight = rewriter_.map(weight),
-                 .has_columns = !product->transpose_b};
+    if (!product->is_plain() || product->transpose_a || !fits(product.input(0), weight)) return std::nullopt;
+    Layer made{.x = rewriter_.map(product.input(0)),
+               .weight = rewriter_.map(weight),
+               .has_columns = !product->transpose_b};
+    if (product.num_inputs() > 2) made.addend = rewriter_.map(product.input(2));
+    return made;
   }
 
   std::optional<Layer> of_layer(const Matched<ops::Linear>& layer) {
