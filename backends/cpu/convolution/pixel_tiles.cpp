@@ -26,6 +26,9 @@ constexpr int kPanelVectors = static_cast<int>(kPanelOut / kLanes);
 constexpr bool kIsWide = HWY_TARGET <= HWY_AVX3;
 constexpr int kPixels = kIsWide ? 7 : kLanes == 8 ? 6 : 3;
 constexpr int kPanels = kIsWide ? 4 : 1;
+// Weights that are fetched ahead, in floats: those of 32 terms, which are multiplied in the time that another core's cache or memory
+// takes to answer.
+constexpr int64_t kAhead = 32 * kPanelOut;
 
 template <bool kWhole>
 HWY_INLINE V load_some(const float* p, int64_t n) {
@@ -140,6 +143,10 @@ void multiply_tile(const PixelTile& t) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v)
         column[v] = hn::LoadU(kD, weights + v / kPanelVectors * t.panel + v % kPanelVectors * kLanes);
+      if constexpr (kTilePixels == kPixels && kIsWide)
+#pragma GCC unroll 4
+        for (int panel = 0; panel < kTilePanels; ++panel)
+          __builtin_prefetch(weights + panel * t.panel + kAhead);
 #pragma GCC unroll 8
       for (int i = 0; i < kTilePixels; ++i) {
         const V number = hn::Set(kD, row[i][p]);
@@ -212,7 +219,7 @@ HWY_INLINE void combine_vectors(const ChannelWindow& w, int64_t first, int64_t c
   constexpr bool kIsWeighted = kSum == ChannelSum::kWeighted;
   const int64_t n = std::min(kLanes, w.channels - channel);
   const float *x = w.x + first * w.step + channel, *weights[kVectors];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
     const int64_t at = channel + v * kLanes;
     weights[v] = kIsWeighted ? w.weights + at / kPanelOut * w.panel + at % kPanelOut : nullptr;
@@ -220,18 +227,18 @@ HWY_INLINE void combine_vectors(const ChannelWindow& w, int64_t first, int64_t c
   V sum[kOutputs][kVectors];
 #pragma GCC unroll 4
   for (int i = 0; i < kOutputs; ++i)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v)
       sum[i][v] = hn::Set(kD, kSum == ChannelSum::kGreatest ? -HUGE_VALF : 0.0f);
   for (int64_t t = 0; t < w.taps; ++t) {
     const float* from = x + w.offsets[t];
     V weight[kVectors];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v)
       weight[v] = kIsWeighted ? hn::LoadU(kD, weights[v] + w.places[t] * kPanelOut) : hn::Zero(kD);
 #pragma GCC unroll 4
     for (int i = 0; i < kOutputs; ++i, from += w.step)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v)
         sum[i][v] = combined<kSum>(sum[i][v], load_some<kWhole>(from + v * kLanes, n), weight[v]);
   }
@@ -242,7 +249,7 @@ HWY_INLINE void combine_vectors(const ChannelWindow& w, int64_t first, int64_t c
     }
 #pragma GCC unroll 4
   for (int i = 0; i < kOutputs; ++i)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       if constexpr (kSum == ChannelSum::kPlain) sum[i][v] = hn::Mul(sum[i][v], hn::Set(kD, w.factor));
       store_some<kWhole || kIsWeighted>(sum[i][v], to + i * pitch + v * kLanes, n);
@@ -260,6 +267,10 @@ void combine_outputs(const ChannelWindow& w, int64_t first) {
     float* to = kFinishes ? sums : y;
     const int64_t pitch = kFinishes ? kTileOut : w.channels;
     int64_t c = 0;
+    // Eight sums hide the time that an addition takes; single outputs stand at the edges of a row.
+    if constexpr (kOutputs < 4)
+      for (; c + 4 * kLanes <= columns; c += 4 * kLanes)
+        combine_vectors<kSum, kOutputs, 4, true>(w, first, block + c, to + c, pitch);
     for (; c + 2 * kLanes <= columns; c += 2 * kLanes)
       combine_vectors<kSum, kOutputs, 2, true>(w, first, block + c, to + c, pitch);
     for (; c + kLanes <= columns; c += kLanes)

@@ -11,10 +11,10 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kMostTransformed = 1 << 20;  // bytes of pixels that are transformed at a time: a part of L2
-constexpr int64_t kLeastChannels = 32;  // with fewer, transforms take longer than the products that they save
-constexpr int64_t kLeastTiles = 12;     // as many make up for the transform of the weights
-constexpr int64_t kMaxPixels = 8;       // of PixelFunctions::pixels
+constexpr int64_t kMaxTransformed = 1 << 20;  // bytes of pixels that are transformed at a time: a part of L2
+constexpr int64_t kMinChannels = 32;  // with fewer, transforms take longer than the products that they save
+constexpr int64_t kMinTiles = 12;     // fewer do not make up for the transform of the weights
+constexpr int64_t kMaxPixels = 8;     // limit of PixelFunctions::pixels
 constexpr int64_t kSumPitch = kMaxPixels * kTileOut + kPanelOut;
 
 int64_t parts_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -22,9 +22,10 @@ int64_t parts_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 struct WinogradProduct {
   ConvolutionShape shape;
   int64_t rows = 0, columns = 0;  // tiles of an image
-  int64_t tiles = 0, wave = 0;  // of all images; transformed at a time, a multiple of the pixels of a product
+  int64_t tiles = 0;              // tiles of all images
+  int64_t wave = 0;  // tiles that are transformed at a time, a multiple of the pixels of a product
   int64_t zeros = 0, tasks = 0, pixels = 0;  // places in scratch memory
-  int64_t bytes = 0;                         // of scratch memory
+  int64_t bytes = 0;                         // size of scratch memory
 
   int64_t panels() const { return parts_of(shape.out(), kPanelOut); }
   int64_t parts(int64_t panels_at_once) const { return parts_of(panels(), panels_at_once); }
@@ -48,7 +49,7 @@ WinogradProduct product_for(const KernelQuery& query) {
   p.tiles = p.shape.batch * outer.positions * p.rows * p.columns;
   const int64_t groups = parts_of(p.tiles, functions.pixels);
   const int64_t most =
-      std::max<int64_t>(1, kMostTransformed / (kWinogradTerms * p.shape.in() * 4 * functions.pixels));
+      std::max<int64_t>(1, kMaxTransformed / (kWinogradTerms * p.shape.in() * 4 * functions.pixels));
   p.wave = parts_of(groups, parts_of(groups, most)) * functions.pixels;
   ScratchCut cut;
   p.tasks =
@@ -59,7 +60,7 @@ WinogradProduct product_for(const KernelQuery& query) {
   return p;
 }
 
-// Where a tile begins in the image, in positions.
+// The image of a tile, and the position in it at which the tile begins.
 struct TilePlace {
   int64_t image, row, column;
   TilePlace(const WinogradProduct& p, int64_t tile)
@@ -186,10 +187,10 @@ std::optional<std::string> winograd_declines(const KernelQuery& query) {
   const auto fits = [](const WindowAxis& a) { return a.taps == 3 && a.stride == 1 && a.dilation == 1; };
   if (!fits(middle) || !fits(inner) || outer.taps != 1 || outer.stride != 1 || outer.positions != outer.size)
     return "takes windows of 3 x 3 that move by one";
-  if (s.groups > 1 || s.in() % kPanelOut != 0 || s.in() < kLeastChannels || s.out() < kLeastChannels)
+  if (s.groups > 1 || s.in() % kPanelOut != 0 || s.in() < kMinChannels || s.out() < kMinChannels)
     return "takes whole panels of at least 32 channels";
   const int64_t tiles = parts_of(middle.positions, kWinogradOut) * parts_of(inner.positions, kWinogradOut);
-  if (s.batch * outer.positions * tiles < kLeastTiles) return "takes 12 tiles of 4 x 4 results and more";
+  if (s.batch * outer.positions * tiles < kMinTiles) return "takes 12 tiles of 4 x 4 results and more";
   if (middle.positions * inner.positions * 5 < tiles * kWinogradResults * 3)
     return "takes sizes whose tiles are results for the most part";
   return packed_declines(query);

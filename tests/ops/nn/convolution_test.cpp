@@ -232,34 +232,33 @@ TEST(Convolution, HasPackedWeights) {
                                              {{1, 48, 2, 11, 12}, {33, 48, 1, 3, 3}, slices, 1, kGelu},
                                              {{1, 19, 6, 7}, {19, 1, 3, 3}, kSame, 19, kSilu}}) {
     const int64_t out = p.weight[0];
-    check(
-        {.name = "conv_packed",
-         .inputs = {real(p.x), real(p.weight), real({out}, 1, 2), real({out})},
-         .build =
-             [=](const Inputs& in) {
-               const Layout last{true};
-               return Outputs{last.back(convolution({.windows = p.w.moves(last),
-                                                     .groups = p.groups,
-                                                     .activation = p.activation,
-                                                     .packed_out = out},
-                                                    {last(in[0]), packed_weight(in[1]), in[2], in[3]}))};
-             },
-         .reference =
-             [=](const Refs& in) {
-               Ref y = convolved(in[0], in[1], p.w, p.groups);
-               const int64_t positions = y.numel() / (y.shape[0] * out);
-               for (int64_t i = 0; i < y.numel(); ++i) {
-                 const int64_t channel = i / positions % out;
-                 y[i] = activated(p.activation, y[i] * in[2][channel] + in[3][channel]);
-               }
-               return Refs{y};
-             },
-         .gradient = false,
-         .low_precision = false,
-         .f64 = false,
-         .on_gpus = false,
-         // Sums of 144 terms times a scale of 2; Winograd's products of 288 and 432 round several times as much.
-         .tolerance = p.x[1] < 32 ? 2e-5 : 1e-4});
+    check({.name = "conv_packed",
+           .inputs = {real(p.x), real(p.weight), real({out}, 1, 2), real({out})},
+           .build =
+               [=](const Inputs& in) {
+                 const Layout last{true};
+                 return Outputs{last.back(convolution({.windows = p.w.moves(last),
+                                                       .groups = p.groups,
+                                                       .activation = p.activation,
+                                                       .packed_out = out},
+                                                      {last(in[0]), packed_weight(in[1]), in[2], in[3]}))};
+               },
+           .reference =
+               [=](const Refs& in) {
+                 Ref y = convolved(in[0], in[1], p.w, p.groups);
+                 const int64_t positions = y.numel() / (y.shape[0] * out);
+                 for (int64_t i = 0; i < y.numel(); ++i) {
+                   const int64_t channel = i / positions % out;
+                   y[i] = activated(p.activation, y[i] * in[2][channel] + in[3][channel]);
+                 }
+                 return Refs{y};
+               },
+           .gradient = false,
+           .low_precision = false,
+           .f64 = false,
+           .on_gpus = false,
+           // Sums of 144 terms times a scale of 2; Winograd rounds sums of 432 ten times as much.
+           .tolerance = p.x[1] < 32 ? 2e-5 : 2e-4});
   }
 }
 
