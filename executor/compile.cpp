@@ -143,7 +143,9 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
                          .storage = {},
                          .prepared = {},
                          .prepared_tensors = {}};
-  const Switches switches = switches_of(options, given);
+  Switches switches = switches_of(options, given);
+  // Packed weights belong to one plan, and a model with open sizes has many.
+  if (!bindings.empty()) switches.passes.insert("pack_weights");
   compiled.runner = switches.runner;
   compiled.runner.collectives = options.collectives;
   Target target = given;

@@ -76,18 +76,19 @@ CompiledPtr Session::Impl::make(const std::string& entry, const Bindings& bindin
   compiled->work = std::move(made.work);
   compiled->plan = std::move(made.plan);
   compiled->runner_options = made.runner;
+  compiled->prepared_tensors = std::move(made.prepared_tensors);
   memory_.check_fits(*compiled, options_.device);
   const Clock::time_point planned = Clock::now();
   device_->enter([&] { compiled->runner = device_->make_runner(compiled->plan, compiled->runner_options); });
-  if (!made.prepared_tensors.empty()) {
+  if (!compiled->prepared_tensors.empty()) {
     auto prepared = std::make_shared<Compiled>();
     prepared->work = Model::with_tables_of(*compiled->work);
     prepared->plan = std::move(made.prepared);
     prepared->runner_options = made.runner;
+    prepared->keeps_arena = true;
     memory_.check_fits(*prepared, options_.device);
     device_->enter([&] { prepared->runner = device_->make_runner(prepared->plan, made.runner); });
     compiled->prepared = std::move(prepared);
-    compiled->prepared_tensors = std::move(made.prepared_tensors);
   }
   log_debug("'{}': {} steps planned in {:.3f} s, their kernels made ready in {:.3f} s", entry,
             compiled->plan.steps.size(), seconds(start, planned), seconds(planned, Clock::now()));
@@ -109,11 +110,9 @@ void Session::Impl::prepare(Compiled& compiled) {
   if (is_prepared(compiled)) return;
   Compiled& prepared = *compiled.prepared;
   memory_.bind(prepared, {});
-  device_->enter([&] { prepared.runner->run({}); });
-  const NamedTensors values = prepared.results(*device_);
   device_->enter([&] {
-    for (size_t i = 0; i < compiled.prepared_tensors.size(); ++i)
-      memory_.set_constant(compiled, compiled.prepared_tensors[i], values.at(std::to_string(i)));
+    prepared.runner->run({});
+    prepared.runner->wait();
   });
   compiled.prepared_at = states_version_;
 }

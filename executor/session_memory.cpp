@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <set>
 #include <utility>
 
 #include "executor/memory_report.h"
 #include "executor/plan_buffers.h"
+#include "executor/runtime/aligned_memory.h"
 #include "executor/runtime/device_tensors.h"
+#include "schema/core/take_pages.h"
 #include "schema/messages/log.h"
 
 namespace genesis {
@@ -42,15 +43,28 @@ void SessionMemory::bind(Compiled& compiled, const NamedTensors& inputs) {
   log_debug("'{}': memory made ready in {:.3f} s", compiled.plan.entry, took.count());
 }
 
-// Makes the arena large enough and the written states writable. A new address means that plans must be bound again.
-void SessionMemory::prepare(const Compiled& compiled) {
-  if (is_bound(compiled)) return;
-  if (compiled.plan.arena_bytes > arena_bytes_ || !arena_) {
-    arena_.reset();
-    arena_ = device_.allocate(compiled.plan.arena_bytes);
-    arena_bytes_ = compiled.plan.arena_bytes;
-    ++generation_;
+void SessionMemory::prepare_arena(Compiled& compiled) {
+  const int64_t bytes = compiled.plan.arena_bytes;
+  if (compiled.keeps_arena) {
+    if (compiled.arena) return;
+    compiled.arena = device_.allocate(bytes);
+    if (!device_.reads_host_memory()) return;
+    // A system may have to look for large pages, or clear them slowly: at six times the cost in a virtual machine.
+    use_small_pages(compiled.arena.get(), bytes);
+    take_pages(compiled.arena.get(), bytes);
+    return;
   }
+  if (bytes <= arena_bytes_ && arena_) return;
+  arena_.reset();
+  arena_ = device_.allocate(bytes);
+  arena_bytes_ = bytes;
+  ++generation_;
+}
+
+// Makes the arena large enough and the written states writable. A new address means that plans must be bound again.
+void SessionMemory::prepare(Compiled& compiled) {
+  if (is_bound(compiled)) return;
+  prepare_arena(compiled);
   std::vector<int32_t> states = compiled.plan.written_states;
   if (!device_.reads_host_memory())
     for_each_buffer(compiled.plan, [&](const BufferRef& ref) {
@@ -60,9 +74,12 @@ void SessionMemory::prepare(const Compiled& compiled) {
 }
 
 void SessionMemory::bind_tables(Compiled& compiled) {
-  compiled.memory.arena = arena_.get();
+  compiled.memory.arena = compiled.keeps_arena ? compiled.arena.get() : arena_.get();
   compiled.memory.states.assign(compiled.work->states().size(), nullptr);
   compiled.memory.constants.assign(compiled.work->tensors().size(), nullptr);
+  for (size_t i = 0; i < compiled.prepared_tensors.size(); ++i)
+    compiled.memory.constants[static_cast<size_t>(compiled.prepared_tensors[i])] =
+        compiled.prepared->memory.resolve(compiled.prepared->plan.outputs[i].buffer);
   for_each_buffer(compiled.plan, [&](const BufferRef& ref) {
     const auto at = static_cast<size_t>(ref.index);
     if (ref.space == Space::kState) compiled.memory.states[at] = states_.data(ref.index);
@@ -83,14 +100,6 @@ std::byte* SessionMemory::constant(Compiled& compiled, int32_t index) {
   return memory.get();
 }
 
-void SessionMemory::set_constant(Compiled& compiled, int32_t index, const Tensor& value) {
-  std::byte* to = constant(compiled, index);
-  if (device_.reads_host_memory())
-    std::memcpy(to, value.data(), static_cast<size_t>(value.bytes()));
-  else
-    device_.upload(to, value.data(), value.bytes());
-}
-
 // Returns true if the state needs memory of its own. On the host, a state that is only read stays in its file, and a cache takes
 // memory as it fills.
 bool SessionMemory::takes_memory(const Compiled& compiled, int32_t state) const {
@@ -103,13 +112,17 @@ void SessionMemory::check_fits(const Compiled& compiled, const std::string& devi
   const Plan& plan = compiled.plan;
   const std::optional<int64_t> free = device_.free_bytes();
   if (!free) return;
-  MemoryNeed need{.arena = std::max<int64_t>(0, plan.arena_bytes - arena_bytes_)};
+  MemoryNeed need{.arena =
+                      std::max<int64_t>(0, plan.arena_bytes - (compiled.keeps_arena ? 0 : arena_bytes_))};
   std::set<std::pair<Space, int32_t>> seen;
   for_each_buffer(plan, [&](const BufferRef& ref) {
     if (!seen.emplace(ref.space, ref.index).second) return;
     if (ref.space == Space::kState && takes_memory(compiled, ref.index))
       need.states += states_.missing_bytes(ref.index);
-    if (ref.space == Space::kConstant && !device_.reads_host_memory()) need.constants += ref.bytes;
+    const bool is_prepared =
+        std::ranges::find(compiled.prepared_tensors, ref.index) != compiled.prepared_tensors.end();
+    if (ref.space == Space::kConstant && !device_.reads_host_memory() && !is_prepared)
+      need.constants += ref.bytes;
   });
   if (need.total() > *free) fail_too_little_memory(device_name, need, *free, plan);
 }

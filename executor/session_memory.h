@@ -30,9 +30,6 @@ class SessionMemory {
   // that the error can say what would help.
   void check_fits(const Compiled& compiled, const std::string& device_name) const;
 
-  // Writes a constant of the entry point, which no other one shares; called inside Device::enter().
-  void set_constant(Compiled& compiled, int32_t index, const Tensor& value);
-
   // These change states; their calls are made inside Device::enter(). Allocation comes first, since it is the only step that can
   // fail once names and types have been checked.
   void set_states(const std::map<int32_t, Tensor>& values);
@@ -48,7 +45,8 @@ class SessionMemory {
  private:
   // Throws Error if an input is in the memory of another device.
   void check_places(const Plan& plan, const std::vector<std::byte*>& inputs) const;
-  void prepare(const Compiled& compiled);
+  void prepare(Compiled& compiled);
+  void prepare_arena(Compiled& compiled);
   void bind_tables(Compiled& compiled);
   std::byte* constant(Compiled& compiled, int32_t index);
   bool takes_memory(const Compiled& compiled, int32_t state) const;

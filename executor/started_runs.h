@@ -24,9 +24,12 @@ struct Compiled {
   std::vector<DeviceMemory> constants;  // device copies, if the device cannot read host memory
   NamedTensors staged;                  // kept alive: the runner knows inputs by address
   int64_t generation = -1;              // the session's generation when the runner was last bound
-  // Computes values of the states alone, which are these tensors of `work`; null: there are none.
+  // Computes values of the states alone, which are these tensors of `work`; null: there are none. The values stay where this plan
+  // computes them: in its own arena.
   std::shared_ptr<Compiled> prepared;
   std::vector<int32_t> prepared_tensors;
+  bool keeps_arena = false;  // has `arena` instead of the memory that entry points share
+  DeviceMemory arena;
   int64_t prepared_at = -1;  // the version of the states for which they were computed
 
   // Copies a value of the last run to the host. Inputs are the caller's memory on every device, mostly the host's.

@@ -111,6 +111,7 @@ constexpr Pass kInference[] = {
     {"pack_attention", "after simplify: it recognizes one layout only", pack_attention, has<ops::Attention>},
     {"merge_linear", "after the passes that change single layers: layers that differ only in weights become one step", merge_linear, has<ops::Linear>},
     {"fuse_addend", "after merge_linear, which takes plain layers; before fuse_elementwise, which would take the addition", fuse_addend, has<ops::Matmul, ops::Linear, ops::AllReduce>},
+    {"pack_weights", "after fuse_addend, whose addends it keeps; before fuse_elementwise, which would take biases and activations", pack_weights, has<ops::Matmul, ops::Linear>},
     {"fuse_norm_linear", "after merge_linear: layers that are one step read their norm once", fuse_norm_linear, has<ops::Linear>},
     {"read_quantized", "after the passes that merge layers, which recognize layers as they were written", read_quantized},
     {"fuse_experts", "after read_quantized: it reads weights of any format; before fuse_elementwise, which would take the factors", fuse_experts, has<ops::GroupedMatmul>},

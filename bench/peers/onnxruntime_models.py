@@ -5,13 +5,15 @@
 
 BUILD is a build folder, whose libgenesis.so is used. Without files the models are those of exported_models.py, kept in --models.
 With one thread, times are processor time, so that a busy machine can be used, else wall time; the least of many rounds counts.
-Opening is from the .onnx file to a session with its plan: the first run less a later one. Needs onnxruntime; if it is missing,
-prints a message and exits with 0.
+Opening is from the .onnx file to a session with its plan: the first run less a later one, in processes of their own, as a program
+opens a file: in a process that has opened it before, onnxruntime's allocator has the pages of that time. Needs onnxruntime; if it
+is missing, prints a message and exits with 0.
 """
 import argparse
 import math
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import time
@@ -55,12 +57,6 @@ class Case:
     def run_theirs(self):
         return self.peer.run(None, self.inputs)
 
-    def open_ours(self):
-        self.genesis.load(str(self.path)).session(threads=self.threads).run("forward", **self.renamed)
-
-    def open_theirs(self):
-        peer_session(self.path, self.threads).run(None, self.inputs)
-
     def difference(self):
         ours = [np.from_dlpack(t) for t in self.run_ours().values()]
         return max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(ours, self.run_theirs(), strict=True))
@@ -80,12 +76,44 @@ def least_seconds(functions, clock, seconds, most):
     return least
 
 
+def clock_of(threads):
+    return time.process_time if threads == 1 else time.perf_counter
+
+
+def print_opening(genesis, flags):
+    """Prints the seconds of the first run with opening, less those of a later run, for inputs that the calling process has saved."""
+    who, path, inputs = flags.opening
+    inputs, clock = dict(np.load(inputs)), clock_of(flags.threads)
+    start = clock()
+    if who == "theirs":
+        session = peer_session(path, flags.threads)
+        run = lambda: session.run(None, inputs)
+    else:
+        model = genesis.load(path).session(threads=flags.threads)
+        run = lambda: model.run("forward", **inputs)
+    run()
+    opened = clock() - start
+    print(opened - least_seconds([run], clock, 0, 3)[0])
+
+
+def opening_seconds(case, flags):
+    """The least seconds of opening in a new process, ours and theirs, which take turns."""
+    least = [math.inf] * 2
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(2 * flags.openings):
+            who, inputs = (("ours", case.renamed), ("theirs", case.inputs))[number % 2]
+            np.savez(f"{folder}/{who}.npz", **inputs)
+            command = [sys.executable, __file__, str(flags.build), "--threads", str(flags.threads), "--opening", who, str(case.path),
+                       f"{folder}/{who}.npz"]
+            least[number % 2] = min(least[number % 2], float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+    return least
+
+
 def row(case, flags):
-    clock = time.process_time if flags.threads == 1 else time.perf_counter
+    clock = clock_of(flags.threads)
     difference = case.difference()
     ours, theirs = least_seconds([case.run_ours, case.run_theirs], clock, flags.seconds, 200)
-    opened = least_seconds([case.open_ours, case.open_theirs], clock, flags.seconds, 5)
-    first = [max(a - b, 0) for a, b in zip(opened, (ours, theirs))]
+    first = opening_seconds(case, flags)
     print(f"| {case.path.stem} | {1e3 * ours:.2f} | {1e3 * theirs:.2f} | {theirs / ours:.2f}x | {1e3 * first[0]:.1f} | "
           f"{1e3 * first[1]:.1f} | {first[0] / first[1]:.2f}x | {difference:.0e} |", flush=True)
     return theirs / ours, first[0] / first[1]
@@ -103,10 +131,14 @@ def main():
     parser.add_argument("--wheels", type=pathlib.Path)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--openings", type=int, default=4, help="processes that open each file, ours and theirs")
+    parser.add_argument("--opening", nargs=3, help=argparse.SUPPRESS)
     flags = parser.parse_args()
     os.environ["GENESIS_LIBRARY"] = str(flags.build.resolve() / "libgenesis.so")
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bindings" / "python"))
     import genesis
+    if flags.opening:
+        return print_opening(genesis, flags)
     files = flags.files
     if not files:
         from exported_models import write_models

@@ -19,8 +19,8 @@ Graph run_one(const Graph& graph, const Pass& pass, const PassContext& context,
   Graph result = pass.run(graph, context);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   report.nodes_after = result.nodes().size();
-  if (options.verify) verify(result);
   report.changed = !same_graph(graph, result);
+  if (options.verify && report.changed) verify(result);
   return result;
 }
 

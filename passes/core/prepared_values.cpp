@@ -68,7 +68,9 @@ class Splitter {
   void find_values() {
     const auto add = [&](ValueId id) {
       if (!is_prepared(id) || values_.contains(id)) return;
-      values_[id] = model_.add_tensor("prepared." + graph_.value(id).name, Tensor::zeros(graph_.type(id)));
+      std::byte* untouched;  // pages that nobody touches take no memory
+      values_[id] = model_.add_tensor("prepared." + graph_.value(id).name,
+                                      Tensor::uninitialized(graph_.type(id), &untouched));
     };
     const std::vector<bool> live = live_nodes(graph_);
     for (size_t i = 0; i < kinds_.size(); ++i)

@@ -15,8 +15,8 @@ struct PreparedValues {
   std::vector<int32_t> tensors;  // the tensors of the model that hold the outputs of `values`, in order
 };
 
-// Adds the tensors to `model`, which the graph belongs to; they are zeros. Returns nothing if there is no such value. States that
-// the graph updates do not count, and views of states and constants stay where they are.
+// Adds the tensors to `model`, which the graph belongs to, without values: the caller says where these are. Returns nothing if there
+// is no such value. States that the graph updates do not count, and views of states and constants stay where they are.
 std::optional<PreparedValues> split_prepared_values(const Graph& graph, Model& model);
 
 }  // namespace genesis::passes

@@ -13,8 +13,6 @@
 
 namespace genesis::passes {
 
-namespace {
-
 std::optional<ConvolutionActivation> packed_activation(Activation activation) {
   switch (activation) {
     case Activation::kNone:
@@ -38,6 +36,8 @@ std::optional<Activation> activation_of(const Node& node) {
   if (is<ops::Silu>(node)) return Activation::kSilu;
   return std::nullopt;
 }
+
+namespace {
 
 // Says which values depend on parameters or buffers, and on nothing that changes from run to run.
 class Dependences {

@@ -11,6 +11,10 @@ namespace genesis::passes {
 // for weights with a window of more than one element.
 Graph channels_last(const Graph& graph, const PassContext& context);
 
+// On CPUs, layers whose weights are states become convolutions over their rows with packed weights, if they have many rows, sizes
+// are fixed, and no attention is causal: a language model reads its weights for one token, too, and would keep them twice.
+Graph pack_weights(const Graph& graph, const PassContext& context);
+
 // add(product, r) -> the product with r as its addend. An addition to a tile that is still in registers costs one read of r; a
 // separate addition costs a pass over three tensors. The result may also be written over r, so residual streams, sums of
 // gradients and sums over micro-batches take no memory of their own. A sum over ranks takes an addend in the same way if the

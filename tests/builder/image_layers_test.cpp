@@ -224,6 +224,35 @@ TEST(ImageLayers, PackedWeightsComputeTheSame) {
   }
 }
 
+// Layers of many rows are convolutions over their rows, whatever way their weights lie and whatever follows them.
+TEST(ImageLayers, LayersOfManyRowsHavePackedWeights) {
+  auto model = std::make_shared<Model>();
+  const Scope s(*model, 3);
+  const Parameter first = s.parameter("first", {40, 20}, init::zeros()),
+                  second = s.parameter("second", {40, 20}, init::zeros()),
+                  bias = s.parameter("bias", {40}, init::zeros());
+  {
+    GraphBuilder g(*model, "forward");
+    const Value x = g.input("x", DType::f32, {2, 9, 20});
+    const Value hidden = gelu(linear(x, first.in(g.graph()), bias.in(g.graph())));
+    g.output("y", matmul(hidden, second.in(g.graph())) + x);
+  }
+  scramble(*model);
+  SessionOptions plain;
+  plain.optimize = false;
+  Session session(model), reference(model, plain);
+  const Plan plan = session.plan("forward");
+  EXPECT_EQ(std::ranges::count(plan.steps, &kOpDef<ops::Convolution>, &Step::op), 2);
+  const Tensor x = wave_tensor({2, 9, 20}, 0.3);
+  for (const char* changed : {"", "second"}) {
+    for (Session* each : {&session, &reference})
+      if (*changed) each->set_state(changed, wave_tensor(each->state(changed).shape().sizes(), 0.7));
+    const Doubles got = session.run("forward", {{"x", x}}).at("y").to_doubles(),
+                  expected = reference.run("forward", {{"x", x}}).at("y").to_doubles();
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-4) << changed << " " << i;
+  }
+}
+
 // Walking every path to a state would take 2 ^ 64 steps.
 TEST(ImageLayers, AWeightThatIsReadTwiceOverAndOverDependsOnStatesAlone) {
   Model model;

@@ -8,7 +8,8 @@ namespace genesis::cpu {
 
 KernelImpl tiled_convolution();      // any convolution
 KernelImpl depthwise_convolution();  // one input channel in each group
-// f32 with the channels last and packed weights: any convolution, and one of one channel in each group.
+// f32 with the channels last and packed weights: windows of 3 x 3, any convolution, and one of one channel in each group.
+KernelImpl winograd_convolution();
 KernelImpl pixel_convolution();
 KernelImpl neighbor_convolution();
 KernelImpl neighbor_max_pool();  // f32 with the channels last

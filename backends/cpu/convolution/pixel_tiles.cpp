@@ -26,6 +26,9 @@ constexpr int kPanelVectors = static_cast<int>(kPanelOut / kLanes);
 constexpr bool kIsWide = HWY_TARGET <= HWY_AVX3;
 constexpr int kPixels = kIsWide ? 7 : kLanes == 8 ? 6 : 3;
 constexpr int kPanels = kIsWide ? 4 : 1;
+// Weights that are fetched ahead, in floats: those of 32 terms, which are multiplied in the time that another core's cache or memory
+// takes to answer.
+constexpr int64_t kAhead = 32 * kPanelOut;
 
 template <bool kWhole>
 HWY_INLINE V load_some(const float* p, int64_t n) {
@@ -42,55 +45,6 @@ HWY_INLINE void store_some(V v, float* p, int64_t n) {
   HWY_ALIGN float lanes[kLanes];
   hn::Store(v, kD, lanes);
   for (int64_t i = 0; i < n; ++i) p[i] = lanes[i];
-}
-
-template <int kTilePixels, int kTilePanels>
-void multiply_tile(const PixelTile& t) {
-  constexpr int kVectors = kTilePanels * kPanelVectors;
-  V sum[kTilePixels][kVectors];
-#pragma GCC unroll 8
-  for (int i = 0; i < kTilePixels; ++i)
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Zero(kD);
-  const float* HWY_RESTRICT weights = t.weights;
-  const float* const* rows = t.rows;
-  for (int64_t tap = 0; tap < t.taps; ++tap, rows += kPixels) {
-    const float* row[kTilePixels];
-#pragma GCC unroll 8
-    for (int i = 0; i < kTilePixels; ++i) row[i] = rows[i];
-    for (int64_t p = 0; p < t.depth; ++p, weights += kPanelOut) {
-      V column[kVectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v)
-        column[v] = hn::LoadU(kD, weights + v / kPanelVectors * t.panel + v % kPanelVectors * kLanes);
-#pragma GCC unroll 8
-      for (int i = 0; i < kTilePixels; ++i) {
-        const V number = hn::Set(kD, row[i][p]);
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::MulAdd(number, column[v], sum[i][v]);
-      }
-    }
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < kTilePixels; ++i)
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[i][v], kD, t.sums + i * kTileOut + v * kLanes);
-}
-
-template <int kTilePanels>
-void multiply_panels(const PixelTile& t) {
-  if (t.pixels == 1) return multiply_tile<1, kTilePanels>(t);
-  t.pixels <= (kPixels + 1) / 2 ? multiply_tile<(kPixels + 1) / 2, kTilePanels>(t)
-                                : multiply_tile<kPixels, kTilePanels>(t);
-}
-
-void multiply(const PixelTile& t) {
-  if constexpr (kPanels == 4) {
-    if (t.panels == 4) return multiply_panels<4>(t);
-    if (t.panels == 3) return multiply_panels<3>(t);
-    if (t.panels == 2) return multiply_panels<2>(t);
-  }
-  multiply_panels<1>(t);
 }
 
 HWY_INLINE V at_least_zero(V x) {
@@ -122,13 +76,113 @@ HWY_INLINE V activated(V x, ConvolutionActivation activation) {
 }
 
 template <bool kWhole>
-HWY_INLINE void finish_vector(const float* sums, int64_t at, int64_t column, int64_t n, const Epilogue& e,
-                              ConvolutionActivation activation, float* y) {
-  V x = hn::LoadU(kD, sums);
+HWY_INLINE V finished(V x, int64_t at, int64_t column, int64_t n, const Epilogue& e,
+                      ConvolutionActivation activation) {
   if (e.scale) x = hn::Mul(x, load_some<kWhole>(e.scale + column, n));
   if (e.bias) x = hn::Add(x, load_some<kWhole>(e.bias + column, n));
   if (e.addend) x = hn::Add(x, load_some<kWhole>(e.addend + at, n));
-  store_some<kWhole>(activated(x, activation), y + at, n);
+  return activated(x, activation);
+}
+
+// Activations that need no registers but their operand's.
+constexpr bool finishes(ConvolutionActivation activation) {
+  return activation <= ConvolutionActivation::kHardswish;
+}
+
+template <ConvolutionActivation kActivation, int kTilePixels, int kVectors>
+HWY_INLINE void write_results(const Results& r, V (&sum)[kTilePixels][kVectors]) {
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t column = v * kLanes, n = r.columns - column;
+    if (n >= kLanes) {
+#pragma GCC unroll 8
+      for (int i = 0; i < kTilePixels; ++i)
+        hn::StoreU(finished<true>(sum[i][v], i * r.pitch + column, column, n, r.epilogue, kActivation), kD,
+                   r.y + i * r.pitch + column);
+    } else if (n > 0) {
+#pragma GCC unroll 8
+      for (int i = 0; i < kTilePixels; ++i)
+        store_some<false>(
+            finished<false>(sum[i][v], i * r.pitch + column, column, n, r.epilogue, kActivation),
+            r.y + i * r.pitch + column, n);
+    }
+  }
+}
+
+template <int kTilePixels, int kVectors>
+HWY_INLINE void write_results(const Results& r, V (&sum)[kTilePixels][kVectors]) {
+  using enum ConvolutionActivation;
+  switch (r.epilogue.activation) {
+    case kRelu:
+      return write_results<kRelu>(r, sum);
+    case kRelu6:
+      return write_results<kRelu6>(r, sum);
+    case kHardswish:
+      return write_results<kHardswish>(r, sum);
+    default:
+      return write_results<kNone>(r, sum);
+  }
+}
+
+template <int kTilePixels, int kTilePanels>
+void multiply_tile(const PixelTile& t) {
+  constexpr int kVectors = kTilePanels * kPanelVectors;
+  V sum[kTilePixels][kVectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < kTilePixels; ++i)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Zero(kD);
+  const float* HWY_RESTRICT weights = t.weights;
+  const float* const* rows = t.rows;
+  for (int64_t tap = 0; tap < t.taps; ++tap, rows += kPixels) {
+    const float* row[kTilePixels];
+#pragma GCC unroll 8
+    for (int i = 0; i < kTilePixels; ++i) row[i] = rows[i];
+    for (int64_t p = 0; p < t.depth; ++p, weights += kPanelOut) {
+      V column[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v)
+        column[v] = hn::LoadU(kD, weights + v / kPanelVectors * t.panel + v % kPanelVectors * kLanes);
+      if constexpr (kTilePixels == kPixels && kIsWide)
+#pragma GCC unroll 4
+        for (int panel = 0; panel < kTilePanels; ++panel)
+          __builtin_prefetch(weights + panel * t.panel + kAhead);
+#pragma GCC unroll 8
+      for (int i = 0; i < kTilePixels; ++i) {
+        const V number = hn::Set(kD, row[i][p]);
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::MulAdd(number, column[v], sum[i][v]);
+      }
+    }
+  }
+  if constexpr (kTilePixels == kPixels)
+    if (!t.sums) return write_results(t.results, sum);
+#pragma GCC unroll 8
+  for (int i = 0; i < kTilePixels; ++i)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[i][v], kD, t.sums + i * kTileOut + v * kLanes);
+}
+
+template <int kTilePanels>
+void multiply_panels(const PixelTile& t) {
+  if (t.pixels == 1) return multiply_tile<1, kTilePanels>(t);
+  t.pixels <= (kPixels + 1) / 2 ? multiply_tile<(kPixels + 1) / 2, kTilePanels>(t)
+                                : multiply_tile<kPixels, kTilePanels>(t);
+}
+
+void multiply(const PixelTile& t) {
+  if constexpr (kPanels == 4) {
+    if (t.panels == 4) return multiply_panels<4>(t);
+    if (t.panels == 3) return multiply_panels<3>(t);
+    if (t.panels == 2) return multiply_panels<2>(t);
+  }
+  multiply_panels<1>(t);
+}
+
+template <bool kWhole>
+HWY_INLINE void finish_vector(const float* sums, int64_t at, int64_t column, int64_t n, const Epilogue& e,
+                              ConvolutionActivation activation, float* y) {
+  store_some<kWhole>(finished<kWhole>(hn::LoadU(kD, sums), at, column, n, e, activation), y + at, n);
 }
 
 // The activation is a constant in each instance, so that the loop has none of its branches.
@@ -165,7 +219,7 @@ HWY_INLINE void combine_vectors(const ChannelWindow& w, int64_t first, int64_t c
   constexpr bool kIsWeighted = kSum == ChannelSum::kWeighted;
   const int64_t n = std::min(kLanes, w.channels - channel);
   const float *x = w.x + first * w.step + channel, *weights[kVectors];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
     const int64_t at = channel + v * kLanes;
     weights[v] = kIsWeighted ? w.weights + at / kPanelOut * w.panel + at % kPanelOut : nullptr;
@@ -173,31 +227,36 @@ HWY_INLINE void combine_vectors(const ChannelWindow& w, int64_t first, int64_t c
   V sum[kOutputs][kVectors];
 #pragma GCC unroll 4
   for (int i = 0; i < kOutputs; ++i)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v)
       sum[i][v] = hn::Set(kD, kSum == ChannelSum::kGreatest ? -HUGE_VALF : 0.0f);
   for (int64_t t = 0; t < w.taps; ++t) {
     const float* from = x + w.offsets[t];
     V weight[kVectors];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v)
       weight[v] = kIsWeighted ? hn::LoadU(kD, weights[v] + w.places[t] * kPanelOut) : hn::Zero(kD);
 #pragma GCC unroll 4
     for (int i = 0; i < kOutputs; ++i, from += w.step)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v)
         sum[i][v] = combined<kSum>(sum[i][v], load_some<kWhole>(from + v * kLanes, n), weight[v]);
   }
+  if constexpr (kIsWeighted)
+    if (finishes(w.epilogue.activation)) {
+      const int64_t at = first * w.channels + channel;
+      return write_results({w.epilogue.behind(channel, at), w.y + at, w.channels, w.channels - channel}, sum);
+    }
 #pragma GCC unroll 4
   for (int i = 0; i < kOutputs; ++i)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       if constexpr (kSum == ChannelSum::kPlain) sum[i][v] = hn::Mul(sum[i][v], hn::Set(kD, w.factor));
       store_some<kWhole || kIsWeighted>(sum[i][v], to + i * pitch + v * kLanes, n);
     }
 }
 
-// Weighted sums pass through a buffer, since an epilogue follows; others are results.
+// Weighted sums pass through a buffer if an epilogue follows that takes many registers.
 template <ChannelSum kSum, int kOutputs>
 void combine_outputs(const ChannelWindow& w, int64_t first) {
   constexpr bool kFinishes = kSum == ChannelSum::kWeighted;
@@ -208,12 +267,16 @@ void combine_outputs(const ChannelWindow& w, int64_t first) {
     float* to = kFinishes ? sums : y;
     const int64_t pitch = kFinishes ? kTileOut : w.channels;
     int64_t c = 0;
+    // Eight sums hide the time that an addition takes; single outputs stand at the edges of a row.
+    if constexpr (kOutputs < 4)
+      for (; c + 4 * kLanes <= columns; c += 4 * kLanes)
+        combine_vectors<kSum, kOutputs, 4, true>(w, first, block + c, to + c, pitch);
     for (; c + 2 * kLanes <= columns; c += 2 * kLanes)
       combine_vectors<kSum, kOutputs, 2, true>(w, first, block + c, to + c, pitch);
     for (; c + kLanes <= columns; c += kLanes)
       combine_vectors<kSum, kOutputs, 1, true>(w, first, block + c, to + c, pitch);
     if (c < columns) combine_vectors<kSum, kOutputs, 1, false>(w, first, block + c, to + c, pitch);
-    if constexpr (kFinishes)
+    if (kFinishes && !finishes(w.epilogue.activation))
       finish(sums, kOutputs, columns, w.epilogue.behind(block, first * w.channels + block), y, w.channels);
   }
 }
@@ -231,7 +294,7 @@ void combine(const ChannelWindow& w) {
   w.sum == ChannelSum::kPlain ? combine_all<ChannelSum::kPlain>(w) : combine_all<ChannelSum::kGreatest>(w);
 }
 
-PixelFunctions functions() { return {kPixels, kPanels, multiply, finish, combine}; }
+PixelFunctions functions() { return {kPixels, kPanels, multiply, finishes, finish, combine}; }
 
 }  // namespace
 }  // namespace genesis::cpu::HWY_NAMESPACE

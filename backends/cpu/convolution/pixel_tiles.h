@@ -11,6 +11,13 @@ namespace genesis::cpu {
 inline constexpr int64_t kPanelOut = kPackedOut;    // output channels of a panel of packed weights
 inline constexpr int64_t kTileOut = 4 * kPanelOut;  // sums of a pixel that a tile has room for
 
+// Results of pixels, `columns` each, whose rows and those of the addend lie `pitch` apart.
+struct Results {
+  Epilogue epilogue = {};
+  float* y = nullptr;
+  int64_t pitch = 0, columns = 0;
+};
+
 // sums[i][o] = sum over taps and p < depth of rows[tap][i][p] * weights[o / 16 * panel + (tap * depth + p) * 16 + o % 16].
 struct PixelTile {
   const float* const* rows = nullptr;  // [taps][PixelFunctions::pixels], all of them readable
@@ -19,7 +26,8 @@ struct PixelTile {
   const float* weights = nullptr;
   int64_t panel = 0;
   int panels = 0;         // at most PixelFunctions::panels
-  float* sums = nullptr;  // [pixels][kTileOut]
+  float* sums = nullptr;  // [pixels][kTileOut]; null: results are written
+  Results results = {};
 };
 
 enum class ChannelSum : uint8_t { kWeighted, kPlain, kGreatest };
@@ -41,6 +49,8 @@ struct ChannelWindow {
 struct PixelFunctions {
   int pixels = 0, panels = 0;
   void (*multiply)(const PixelTile&) = nullptr;
+  // Returns true if results can be written from the registers that hold the sums.
+  bool (*finishes)(ConvolutionActivation activation) = nullptr;
   // Writes pixels x columns results to y, whose rows and those of the addend lie `pitch` apart, from sums [pixels][kTileOut].
   void (*finish)(const float* sums, int64_t pixels, int64_t columns, const Epilogue& epilogue, float* y,
                  int64_t pitch) = nullptr;

@@ -148,6 +148,7 @@ struct PixelTask {
     for (int64_t i = 0; !is_listed && i < functions.pixels; ++i)
       list_taps(product, x, zeros, first + std::min(i, pixels - 1), functions.pixels, rows + i);
     const int64_t out = product.shape.out(), at = first * out + first_out;
+    const bool finishes = pixels == functions.pixels && functions.finishes(epilogue.activation);
     functions.multiply({.rows = rows,
                         .taps = product.taps(),
                         .depth = product.depth,
@@ -155,8 +156,9 @@ struct PixelTask {
                         .weights = weights,
                         .panel = product.panel(),
                         .panels = static_cast<int>(pieces_of(outs, kPanelOut)),
-                        .sums = sums});
-    functions.finish(sums, pixels, outs, epilogue.behind(first_out, at), y + at, out);
+                        .sums = finishes ? nullptr : sums,
+                        .results = {epilogue.behind(first_out, at), y + at, out, outs}});
+    if (!finishes) functions.finish(sums, pixels, outs, epilogue.behind(first_out, at), y + at, out);
   }
 };
 

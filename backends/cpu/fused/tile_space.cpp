@@ -12,6 +12,16 @@ constexpr int64_t kMinSplitRow = 256;    // elements; shorter rows share a tile
 constexpr int64_t kTileElements = 2048;  // most elements of a tile that is a chunk of one row
 constexpr int64_t kRowsTileElements =
     512;  // most elements of a tile of whole rows, unless a single row is longer
+constexpr size_t kShortProgram =
+    4;  // most operations and inputs of a program for which starting a tile counts
+
+// Returns true if rows share tiles as large as those of long rows: inputs that have not all elements are the same in every row, as
+// the factors of channels, and are copied once.
+bool shares_rows(const TileProgram& tiles, const FusedProgram& program) {
+  const auto fits = [](const Layout& layout) { return layout.dense || layout.only_columns; };
+  return !program.has_rows && program.ops.size() <= kShortProgram && tiles.layouts.size() <= kShortProgram &&
+         std::ranges::all_of(tiles.layouts, fits);
+}
 
 }  // namespace
 
@@ -37,6 +47,8 @@ void set_index_space(TileProgram& tiles, const FusedProgram& program) {
   tiles.tile_columns = splits_rows ? std::min(kTileElements, tiles.columns) : tiles.columns;
   tiles.tile_rows =
       std::max<int64_t>(1, splits_rows ? 1 : kRowsTileElements / std::max<int64_t>(1, tiles.columns));
+  if (shares_rows(tiles, program))
+    tiles.tile_rows = std::max<int64_t>(1, kTileElements / std::max<int64_t>(1, tiles.columns));
   tiles.tile_rows = std::min(tiles.tile_rows, std::max<int64_t>(1, tiles.rows));
 }
 

@@ -14,6 +14,9 @@ constexpr int64_t kTile = 256;              // rows and columns of one tile of a
 constexpr int64_t kStreamRow = 4096;        // bytes; for shorter rows memcpy measured as fast as streaming
 constexpr int64_t kUncachedMoveBytes = 16 << 20;  // bytes; a larger result does not stay in the caches anyway
 
+constexpr int64_t kShortRun = 256;  // bytes
+constexpr int64_t kRunRows = 32;    // rows that processors fetch ahead at a time
+
 // An element of sizeof(Word) bytes at any address, since a view may begin anywhere in its buffer.
 template <class Word>
 struct [[gnu::packed]] Unaligned {
@@ -89,9 +92,30 @@ int64_t product(const StridedCopy& copy, int axes) {
   return n;
 }
 
+// Tells whether short runs that lie side by side in the source are taken apart, such as the columns of a matrix that is packed.
+bool separates_runs(const StridedCopy& c) {
+  return c.rank == 3 && c.to[2] == 1 && c.from[2] == 1 && c.from[0] == c.dims[2] && c.from[1] > c.from[0] &&
+         c.dims[2] * c.element <= kShortRun;
+}
+
+// Copies the runs of some rows of the source at a time, so that memory is read in its order.
+template <class T>
+void copy_separated(const StridedCopy& c, T* to, const T* from) {
+  const int64_t rows = c.dims[1], n = c.dims[2], blocks = (rows + kRunRows - 1) / kRunRows;
+  parallel_rows(
+      blocks, kRunRows * c.dims[0] * n * static_cast<int64_t>(sizeof(T)), [&](int64_t first, int64_t end) {
+        for (int64_t block = first; block < end; ++block)
+          for (int64_t run = 0; run < c.dims[0]; ++run)
+            for (int64_t row = block * kRunRows; row < std::min(rows, (block + 1) * kRunRows); ++row)
+              std::memcpy(to + run * c.to[0] + row * c.to[1], from + run * c.from[0] + row * c.from[1],
+                          static_cast<size_t>(n) * sizeof(T));
+      });
+}
+
 template <class T>
 void copy_rows(const StridedCopy& c, T* to, const T* from) {
   if (c.rank == 0) return void(*to = *from);
+  if (separates_runs(c)) return copy_separated(c, to, from);
   const auto last = static_cast<size_t>(c.rank - 1);
   const int64_t rows = product(c, c.rank - 1), n = c.dims[last], stride = c.from[last];
   const auto elements = static_cast<int64_t>(kChunkBytes / sizeof(T));

@@ -124,10 +124,6 @@ Value continuous_linear(Call& call) {
 Value hard_sigmoid(Call& call) {
   return clamp(call.tensor(0) * call.real("alpha", 0.2) + call.real("beta", 0.5), 0, 1);
 }
-Value hard_swish(Call& call) {
-  const Value x = call.tensor(0);
-  return x * clamp(x * (1.0 / 6) + 0.5, 0, 1);
-}
 Value thresholded(Call& call) {
   const Value x = call.tensor(0);
   return where(x > call.real("alpha", 1), x, Scalar(0.0));
@@ -228,7 +224,7 @@ const Operators kElementwiseOperators = {
     {"Greater", compared<gt>, 1, Takes::kUnsigned},
     {"GreaterOrEqual", compared<ge>, 1, Takes::kUnsigned},
     {"HardSigmoid", one<hard_sigmoid>},
-    {"HardSwish", one<hard_swish>},
+    {"HardSwish", unary<hardswish>},
     {"Identity", same, 1, Takes::kAny},
     {"IsInf", one<is_infinite>},
     {"IsNaN", unary<isnan>},

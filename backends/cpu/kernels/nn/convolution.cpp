@@ -152,6 +152,7 @@ int64_t sums_of_result(const KernelQuery& query) { return checked_mul(query.outp
 
 const OpKernel kKernels[] = {
     {"convolution", neighbor_convolution()},
+    {"convolution", winograd_convolution()},
     {"convolution", pixel_convolution()},
     {"convolution", depthwise_convolution()},
     {"convolution", tiled_convolution()},

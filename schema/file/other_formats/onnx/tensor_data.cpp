@@ -6,6 +6,7 @@
 
 #include "schema/core/error.h"
 #include "schema/core/parse_number.h"
+#include "schema/core/take_pages.h"
 
 namespace genesis {
 namespace {
@@ -120,6 +121,7 @@ Tensor from_raw(const OnnxTensor& tensor, std::span<const std::byte> raw,
     return Tensor(type, owner, raw.data());
   std::byte* to = nullptr;
   Tensor made = Tensor::uninitialized(type, &to);
+  take_pages(to, type.bytes());
   if (storage.is_same && !raw.empty()) std::memcpy(to, raw.data(), raw.size());
   if (!storage.is_same) convert(raw, element, to, static_cast<size_t>(type.numel()));
   return made;
