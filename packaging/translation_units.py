@@ -30,7 +30,7 @@ VARIABLE = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*=(?!=)")
 VARIABLE_WITHOUT_VALUE = re.compile(r"(?<!:)\b(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 # TEST(...) and other macros declare something with a name of its own in each file.
 NO_NAME = re.compile(r"\d.*|[A-Z_0-9]+|true|false|const|override|default|delete|noexcept|sizeof|catch")
-ATTRIBUTE = re.compile(r"\b(?:decltype|alignas|requires|__attribute__|__launch_bounds__|noexcept|sizeof)\s*\(+[^()]*\)+")
+ATTRIBUTE = re.compile(r"\b(?:decltype|alignas|requires|__attribute__|__launch_bounds__|noexcept|sizeof)\s*\((?:[^()]|\([^()]*\))*\)")
 INTERNAL = re.compile(r"\b(?:static|constexpr|const)\b")
 INTERNAL_FUNCTION = re.compile(r"\b(?:static|constexpr)\b")
 BROUGHT = re.compile(r"using\s+[\w:]*::(\w+)")
@@ -171,7 +171,7 @@ class Source:
         text = Path(path).read_text()
         self.path, self.private = path, private_names(text)
         self.used = {name for pair in USE.findall(code_of(text)) for name in pair if name}
-        self.renamable = renamable(text, self.private) if path.endswith(".cpp") else set()
+        self.renamable = renamable(text, self.private) if path.endswith((".cpp", ".cu")) else set()
         self.headers = headers_of(text) or []
         self.renamed = set()
         self.is_closed = is_alone or bool(ALONE.search(text))

@@ -114,6 +114,8 @@ class Dimensions {
     const size_t first = dimensions_.size();
     for (const Dim& size : shape) {
       dimensions_.push_back({size, name});
+      cuts_.emplace_back();
+      reasons_.emplace_back();
       classes_.add();
       groups_.add();
     }
@@ -154,15 +156,19 @@ class Dimensions {
   }
 
   void join_groups(size_t a, size_t b) {
-    const std::string first = reason(a), second = reason(b);
-    groups_.join(a, b);
-    if (reason(a).empty()) reason(a) = first.empty() ? second : first;
+    const size_t one = groups_.find(a), other = groups_.find(b);
+    if (one == other) return;
+    const std::string first = reasons_[one], second = reasons_[other];
+    groups_.join(one, other);
+    if (std::string& both = reason(one); both.empty()) both = first.empty() ? second : first;
   }
   void join_classes(size_t a, size_t b) {
-    Cuts all = cuts_[classes_.find(a)];
-    all.merge(Cuts(cuts_[classes_.find(b)]));
-    classes_.join(a, b);
-    cuts_[classes_.find(a)] = std::move(all);
+    const size_t one = classes_.find(a), other = classes_.find(b);
+    if (one == other) return;
+    Cuts all = std::move(cuts_[one]);
+    all.merge(cuts_[other]);
+    classes_.join(one, other);
+    cuts_[classes_.find(one)] = std::move(all);
   }
 
   void join_factors(const Graph& graph, const Node& node) {
@@ -285,8 +291,9 @@ class Dimensions {
   std::vector<Dimension> dimensions_;
   std::vector<size_t> first_of_state_;
   std::map<const Graph*, std::vector<size_t>> first_of_value_;
-  std::map<size_t, Cuts> cuts_;            // by class
-  std::map<size_t, std::string> reasons_;  // by group: why it cannot be sharded
+  std::vector<Cuts> cuts_;  // for each class, at the dimension that stands for it
+  std::vector<std::string>
+      reasons_;  // for each group, at the dimension that stands for it: why it cannot be sharded
   struct SumOverRanks {
     const Graph* graph;
     size_t dimension;

@@ -95,17 +95,47 @@ std::string standard_includes(const std::map<std::string, std::string>& texts) {
   return all;
 }
 
-// Returns the headers to compile, so that the compiler reads every header once with only standard headers before it. The first
-// other header that a header includes is read in this way, so it needs no compilation of its own.
-std::string names_to_compile(const std::map<std::string, std::string>& texts) {
-  static const std::regex kOther("\n#(if|include <([^>]*[/.][^>]*)>)");
-  std::set<std::string> names;
-  for (const auto& [file, text] : texts) names.insert("genesis/" + file);
-  std::smatch first;
-  for (const auto& [file, text] : texts)
-    if (std::regex_search(text, first, kOther)) names.erase(first[2]);
+// Returns a header and all that it includes, directly or not.
+std::set<std::string> headers_behind(const std::string& door,
+                                     const std::map<std::string, std::string>& texts) {
+  static const std::regex kInclude("#include <genesis/([^>]*)>");
+  std::set<std::string> found;
+  std::vector<std::string> waiting = {door};
+  while (!waiting.empty()) {
+    const std::string name = waiting.back();
+    waiting.pop_back();
+    if (!found.insert(name).second || !texts.contains(name)) continue;
+    const std::string& text = texts.at(name);
+    for (std::sregex_iterator it(text.begin(), text.end(), kInclude), end; it != end; ++it)
+      waiting.push_back((*it)[1]);
+  }
+  return found;
+}
+
+// Returns the arguments of one compilation a line, which together read every header. Before a header they read only standard headers
+// and those that it includes itself, so that it is read as if it were alone.
+std::string headers_to_compile(const std::map<std::string, std::string>& texts) {
+  using Behind = std::pair<std::string, std::set<std::string>>;
+  std::vector<Behind> headers;
+  for (const auto& [file, text] : texts) headers.emplace_back(file, headers_behind(file, texts));
+  std::ranges::stable_sort(headers, std::ranges::greater{},
+                           [](const Behind& one) { return one.second.size(); });
+  std::vector<std::vector<Behind>> rows;  // from the last header that is read to the first
+  for (Behind& header : headers) {
+    std::vector<Behind>* found = nullptr;
+    for (std::vector<Behind>& row : rows)
+      if (row.back().second.contains(header.first) &&
+          (!found || row.back().second.size() < found->back().second.size()))
+        found = &row;
+    if (!found) found = &rows.emplace_back();
+    found->push_back(std::move(header));
+  }
   std::string lines;
-  for (const std::string& name : names) lines += name + "\n";
+  for (const std::vector<Behind>& row : rows) {
+    for (auto header = row.rbegin(); header != row.rend(); ++header)
+      lines += " -include genesis/" + header->first;  // a blank at the end would join two lines
+    lines += "\n";
+  }
   return lines;
 }
 
@@ -177,13 +207,13 @@ TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
   // Every header compiles alone, with only standard headers before it: they are precompiled here, which saves four fifths of the
   // time, and tests/lint/standard_headers_test.cpp finds those that a header does not include itself.
   const std::map<std::string, std::string> texts = texts_of(headers);
-  write_text(path("names"), names_to_compile(texts));
+  write_text(path("arguments"), headers_to_compile(texts));
   write_text(path("standard.h"), standard_includes(texts));
   const std::string flags = expect_ok(shell(config + " --cflags genesis"));
   const std::string compiler = "c++ -I. " + flags.substr(0, flags.find('\n')) + " -x c++";
   expect_ok(shell("cd " + folder().string() + " && " + compiler +
-                  "-header standard.h && xargs -P $(nproc) -I {} " + compiler +
-                  " -fsyntax-only -include standard.h -include {} /dev/null <names"));
+                  "-header standard.h && xargs -P $(nproc) -L 1 " + compiler +
+                  " -fsyntax-only /dev/null -include standard.h <arguments"));
 }
 
 // A plugin of the examples is compiled with the installed headers alone, and its op checked. One that was made for another build is
@@ -239,23 +269,6 @@ TEST_F(Install, AWheelBringsWhatItNeeds) {
                                 " python3 " GENESIS_SOURCE_ROOT "/examples/python_program.py");
   EXPECT_EQ(program.out.find("loss 0.00"), 0u) << program.out << program.err;
   EXPECT_NE(read_text(path("site/genesis/ops.pyi")).find("def softmax("), std::string::npos);
-}
-
-// Returns a header and all that it includes, directly or not.
-std::set<std::string> headers_behind(const std::string& door,
-                                     const std::map<std::string, std::string>& texts) {
-  static const std::regex kInclude("#include <genesis/([^>]*)>");
-  std::set<std::string> found;
-  std::vector<std::string> waiting = {door};
-  while (!waiting.empty()) {
-    const std::string name = waiting.back();
-    waiting.pop_back();
-    if (!found.insert(name).second || !texts.contains(name)) continue;
-    const std::string& text = texts.at(name);
-    for (std::sregex_iterator it(text.begin(), text.end(), kInclude), end; it != end; ++it)
-      waiting.push_back((*it)[1]);
-  }
-  return found;
 }
 
 // <genesis/genesis.h> and what it includes are installed, with the headers of C and of plugins, and nothing else. There is one folder of headers, so no other library's

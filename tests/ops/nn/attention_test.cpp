@@ -47,7 +47,8 @@ struct Setting {
     return heads_first() ? std::vector<int64_t>{batch, h, t, d} : std::vector<int64_t>{batch, t, h, d};
   }
   int64_t at(int64_t b, int64_t h, int64_t t, int64_t d, const std::vector<int64_t>& sizes) const {
-    return heads_first() ? ravel({b, h, t, d}, sizes) : ravel({b, t, h, d}, sizes);
+    const int64_t row = heads_first() ? (b * sizes[1] + h) * sizes[2] + t : (b * sizes[1] + t) * sizes[2] + h;
+    return row * sizes[3] + d;
   }
 };
 

@@ -154,7 +154,7 @@ std::optional<std::string> decline(const KernelQuery& query) {
   return std::nullopt;
 }
 
-int64_t scratch_bytes(const KernelQuery& query) {
+int64_t attention_gradient_scratch(const KernelQuery& query) {
   const KernelImpl& general = select_kernel(general_gradient_implementations(), query);
   const AttentionShape s = attention_shape(query);
   const CheckedSize own =
@@ -172,7 +172,7 @@ auto kernel_for(const AttentionShape& s) {
   return s.has_key_start ? attention_gradient_kernel<true> : attention_gradient_kernel<false>;
 }
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_attention_gradient(const KernelQuery& query) {
   auto prepared = std::make_shared<Prepared>(Prepared{attention_shape(query)});
   const auto kernel = kernel_for(prepared->shape);
   if (has_hopper_kernel(reinterpret_cast<const void*>(kernel), kGradientShared)) return prepared;
@@ -194,7 +194,7 @@ bool try_start(const AttentionShape& shape, const AttentionData& data, const Ker
   return true;
 }
 
-void run(const KernelContext& c) {
+void run_attention_gradient(const KernelContext& c) {
   const auto& p = c.prepared<Prepared>();
   if (p.general) {
     KernelContext general = c;
@@ -209,10 +209,10 @@ void run(const KernelContext& c) {
 
 KernelImpl hopper_gradient_implementation() {
   return {.name = "hopper_d64",
-          .run = run,
+          .run = run_attention_gradient,
           .can_run = decline,
-          .scratch_bytes = scratch_bytes,
-          .prepare = prepare,
+          .scratch_bytes = attention_gradient_scratch,
+          .prepare = prepare_attention_gradient,
           .why_not_here = why_no_hopper_here};
 }
 

@@ -324,11 +324,11 @@ std::optional<std::string> decline(const KernelQuery& query) {
   return std::nullopt;
 }
 
-int64_t scratch_bytes(const KernelQuery& query) {
+int64_t logit_exponentials_scratch(const KernelQuery& query) {
   return (CheckedSize(blocks_scratch_bytes(query)) + ScratchParts(cut_rows(query), nullptr).bytes).value();
 }
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_logit_exponentials(const KernelQuery& query) {
   const bool is_here = hopper::has_hopper_code<ExponentialEpilogue>();
   const auto p = std::make_shared<Prepared>(
       Prepared{prepare_blocks(query, !is_here), {}, {}, is_here, blocks_scratch_bytes(query)});
@@ -339,7 +339,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   return p;
 }
 
-void run(const KernelContext& c) {
+void run_logit_exponentials(const KernelContext& c) {
   const auto& p = c.prepared<Prepared>();
   const ExponentialRun own{p, c};
   CUtensorMap x, weight;
@@ -356,10 +356,10 @@ void run(const KernelContext& c) {
 
 KernelImpl exponentials_implementation() {
   return {.name = "exponentials",
-          .run = run,
+          .run = run_logit_exponentials,
           .can_run = decline,
-          .scratch_bytes = scratch_bytes,
-          .prepare = prepare,
+          .scratch_bytes = logit_exponentials_scratch,
+          .prepare = prepare_logit_exponentials,
           .why_not_here = why_no_hopper_here};
 }
 

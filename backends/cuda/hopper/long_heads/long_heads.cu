@@ -123,12 +123,12 @@ struct Prepared {
   bool has_kernels = false;  // on this device
 };
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_long_heads(const KernelQuery& query) {
   const AttentionShape shape = attention_shape(query);
   return std::make_shared<Prepared>(Prepared{shape, has_kernels(shape)});
 }
 
-void run(const KernelContext& c) {
+void run_long_heads(const KernelContext& c) {
   const auto& [shape, has_kernels] = c.prepared<Prepared>();
   const AttentionData data = data_of(shape, c);
   if (!has_kernels || !aligned_to_packs(c) || !try_run(shape, data, c)) run_ranges_or_tiles(shape, data, c);
@@ -137,10 +137,10 @@ void run(const KernelContext& c) {
 template <int64_t (*kScratch)(const AttentionShape&)>
 KernelImpl implementation() {
   return {.name = "hopper_long",
-          .run = run,
+          .run = run_long_heads,
           .can_run = decline,
           .scratch_bytes = scratch_of_shape<kScratch>,
-          .prepare = prepare,
+          .prepare = prepare_long_heads,
           .why_not_here = why_no_hopper_here};
 }
 

@@ -145,7 +145,7 @@ bool start_columns(const Arguments& a, const Maps& maps, int columns, const Cost
 }
 
 // Returns false and starts nothing if the driver makes no maps or the build has no code for the chip.
-bool start(const RowProducts& p, const Launch& launch) {
+bool start_row_tiles(const RowProducts& p, const Launch& launch) {
   const Cut cut = cut_of(p);
   if (!launch.can_use_pdl || cut.columns == 0 || p.lda != p.k) return false;
   const Cost cost = cost_of(p, cut);
@@ -164,7 +164,7 @@ bool start(const RowProducts& p, const Launch& launch) {
 }
 
 // Does not ask a GPU.
-std::string why_not(const RowProducts& p) {
+std::string why_not_row_tiles(const RowProducts& p) {
   if (p.wide) return "a result of another dtype";
   if (p.dtype != DType::bf16) return "it takes bf16";
   const double bytes = bytes_of_weights(p);
@@ -181,14 +181,14 @@ std::string why_not(const RowProducts& p) {
 
 bool never(const RowProducts&, const Launch&) { return false; }
 
-constexpr RowKernel kKernel = {
-    .why_not = why_not, .start = start, .otherwise = never, .reads_biases_early = false};
+constexpr RowKernel kRowTiles = {
+    .why_not = why_not_row_tiles, .start = start_row_tiles, .otherwise = never, .reads_biases_early = false};
 
 }  // namespace
 }  // namespace row_tiles
 
 KernelImpl linear_row_tiles_implementation() {
-  return row_implementation<row_tiles::kKernel>("row_tiles", why_no_hopper_here);
+  return row_implementation<row_tiles::kRowTiles>("row_tiles", why_no_hopper_here);
 }
 
 }  // namespace genesis::cuda

@@ -166,7 +166,7 @@ bool start_tiles(const Arguments& a, const Maps& maps, const Launch& launch) {
 }
 
 // Returns false and starts nothing if the driver makes no maps or the build has no code for the chip.
-bool start(const RowProducts& p, const Launch& launch) {
+bool start_skinny_resident(const RowProducts& p, const Launch& launch) {
   const Cut cut = cut_of(p);
   if (!launch.can_use_pdl || cut.tiles == 0) return false;
   const RowSplit split(p, cut.tiles * kTile / (p.swiglu ? 2 : 1));
@@ -179,7 +179,7 @@ bool start(const RowProducts& p, const Launch& launch) {
 }
 
 // Does not ask a GPU.
-std::string why_not(const RowProducts& p) {
+std::string why_not_skinny_resident(const RowProducts& p) {
   if (std::string why = why_no_skinny_rows(p, 2); !why.empty()) return why;
   if (p.dtype != DType::bf16) return "it takes bf16";
   if (p.has_norm && columns_of(p.m) > kMaxNormedColumns)
@@ -188,14 +188,16 @@ std::string why_not(const RowProducts& p) {
 }
 
 // skinny_gemm starts where this kernel does not.
-constexpr RowKernel kKernel = {
-    .why_not = why_not, .start = start, .otherwise = start_skinny_gemm, .reads_biases_early = true};
+constexpr RowKernel kSkinnyResident = {.why_not = why_not_skinny_resident,
+                                       .start = start_skinny_resident,
+                                       .otherwise = start_skinny_gemm,
+                                       .reads_biases_early = true};
 
 }  // namespace
 }  // namespace skinny_resident
 
 KernelImpl linear_skinny_resident_implementation() {
-  return row_implementation<skinny_resident::kKernel>("skinny_resident", why_no_hopper_here);
+  return row_implementation<skinny_resident::kSkinnyResident>("skinny_resident", why_no_hopper_here);
 }
 
 }  // namespace genesis::cuda

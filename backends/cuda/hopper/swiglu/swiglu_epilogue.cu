@@ -80,14 +80,14 @@ std::optional<std::string> decline(const KernelQuery& query) {
 }
 
 template <class Op>
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_swiglu_epilogue(const KernelQuery& query) {
   const bool in_tiles = hopper::has_hopper_code<typename Op::Epilogue>();
   return std::make_shared<Prepared<Op>>(
       Prepared<Op>{typename Op::Decomposed(kernels_for, true, query), problem_of(query), in_tiles});
 }
 
 template <class Op>
-int64_t scratch_bytes(const KernelQuery& query) {
+int64_t swiglu_epilogue_scratch(const KernelQuery& query) {
   return typename Op::Decomposed(kernels_for, false, query).scratch_bytes();
 }
 
@@ -104,7 +104,7 @@ bool run_in_tiles(const KernelContext& c, const Problem& p) {
 }
 
 template <class Op>
-void run(const KernelContext& c) {
+void run_swiglu_epilogue(const KernelContext& c) {
   const auto& prepared = c.prepared<Prepared<Op>>();
   const bool started = prepared.in_tiles && aligned_to_packs(c) && run_in_tiles<Op>(c, prepared.problem);
   if (!started) run_decomposed(prepared.decomposed, c);
@@ -113,10 +113,10 @@ void run(const KernelContext& c) {
 template <class Op>
 KernelImpl implementation(std::string_view name) {
   return {.name = name,
-          .run = run<Op>,
+          .run = run_swiglu_epilogue<Op>,
           .can_run = decline<Op>,
-          .scratch_bytes = scratch_bytes<Op>,
-          .prepare = prepare<Op>,
+          .scratch_bytes = swiglu_epilogue_scratch<Op>,
+          .prepare = prepare_swiglu_epilogue<Op>,
           .why_not_here = why_no_hopper_here};
 }
 

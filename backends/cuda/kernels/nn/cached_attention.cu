@@ -32,7 +32,7 @@ __global__ void write_lengths(const int64_t* start, int64_t count, int64_t posit
   }
 }
 
-void run_decomposed(const KernelContext& k) {
+void run_decomposed_cache(const KernelContext& k) {
   Launch launch = launch_of(k);
   launch.independent = 0;  // the kernels of the decomposition have their own inputs
   KernelContext inner = k;
@@ -101,7 +101,7 @@ std::span<const OpKernel> cached_attention_kernels() {
                                  {"cached_attention", one_start_implementation()},
                                  {"cached_attention",
                                   {.name = "decomposed",
-                                   .run = run_decomposed,
+                                   .run = run_decomposed_cache,
                                    .scratch_bytes = decomposed_scratch,
                                    .prepare = prepare_decomposed}}};
   return ops;

@@ -43,13 +43,13 @@ void run_type(const KernelContext& c) {
                  c.input(1).as<const uint16_t>(), c.output().as<T>(), eighths);
 }
 
-void run(const KernelContext& c) {
+void run_dequantize(const KernelContext& c) {
   if (c.output().dtype == DType::bf16) return run_type<__nv_bfloat16>(c);
   if (c.output().dtype == DType::f16) return run_type<__half>(c);
   run_type<float>(c);
 }
 
-constexpr OpKernel kOps[] = {{"dequantize", {.name = "blocks", .run = run}}};
+constexpr OpKernel kOps[] = {{"dequantize", {.name = "blocks", .run = run_dequantize}}};
 
 }  // namespace
 

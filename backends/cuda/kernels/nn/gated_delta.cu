@@ -307,7 +307,7 @@ int64_t scratch_of_chunks(const DeltaShape& s) {
 }
 
 template <bool kCorrects>
-void run(const KernelContext& c) {
+void run_gated_delta(const KernelContext& c) {
   c.output().dtype == DType::f64 ? start_forward<kCorrects, double>(c) : start_forward<kCorrects, float>(c);
 }
 template <bool kCorrects>
@@ -363,7 +363,7 @@ std::optional<std::string> decline(const KernelQuery& query) {
   return std::nullopt;
 }
 
-int64_t scratch_bytes(const KernelQuery& query) {
+int64_t gated_delta_scratch(const KernelQuery& query) {
   const DeltaShape s = DeltaShape::of(query.inputs[0], query.inputs[2]);
   return s.all_gradient_scratch() * static_cast<int64_t>(size_of(query.inputs[0].dtype));
 }
@@ -389,23 +389,23 @@ constexpr KernelImpl kGradientChunks = {.name = "chunks",
 
 constexpr OpKernel kKernels[] = {
     {"gated_delta", kChunks<true>},
-    {"gated_delta", {.name = "columns", .run = run<true>, .can_run = decline}},
+    {"gated_delta", {.name = "columns", .run = run_gated_delta<true>, .can_run = decline}},
     {"gated_delta_grad", kGradientChunks<true>},
     {"gated_delta_grad",
      {.name = "registers",
       .run = run_gradient_in_registers<true>,
       .can_run = decline_registers,
-      .scratch_bytes = scratch_bytes}},
-    {"gated_delta_grad", {.name = "heads", .run = run_gradient<true>, .scratch_bytes = scratch_bytes}},
+      .scratch_bytes = gated_delta_scratch}},
+    {"gated_delta_grad", {.name = "heads", .run = run_gradient<true>, .scratch_bytes = gated_delta_scratch}},
     {"mamba2", kChunks<false>},
-    {"mamba2", {.name = "columns", .run = run<false>, .can_run = decline}},
+    {"mamba2", {.name = "columns", .run = run_gated_delta<false>, .can_run = decline}},
     {"mamba2_grad", kGradientChunks<false>},
     {"mamba2_grad",
      {.name = "registers",
       .run = run_gradient_in_registers<false>,
       .can_run = decline_registers,
-      .scratch_bytes = scratch_bytes}},
-    {"mamba2_grad", {.name = "heads", .run = run_gradient<false>, .scratch_bytes = scratch_bytes}}};
+      .scratch_bytes = gated_delta_scratch}},
+    {"mamba2_grad", {.name = "heads", .run = run_gradient<false>, .scratch_bytes = gated_delta_scratch}}};
 
 }  // namespace
 

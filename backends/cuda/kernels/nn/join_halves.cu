@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kThreads)
   reinterpret_cast<Pack<uint32_t, N>*>(y)[i] = whole;
 }
 
-void run(const KernelContext& c) {
+void run_join_halves(const KernelContext& c) {
   const int64_t n = c.output().numel();
   with_packs<uint32_t>(c, n, [&](auto pack) {
     constexpr int kPack = decltype(pack)::value;
@@ -29,7 +29,7 @@ void run(const KernelContext& c) {
   });
 }
 
-constexpr OpKernel kOps[] = {{"join_halves", {.name = "one_pass", .run = run}}};
+constexpr OpKernel kOps[] = {{"join_halves", {.name = "one_pass", .run = run_join_halves}}};
 
 }  // namespace
 

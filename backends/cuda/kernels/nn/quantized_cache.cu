@@ -88,11 +88,11 @@ void convert(const KernelContext& c, int operand, std::byte* to) {
   convert_to<float>(c, operand, to);
 }
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_quantized_cache(const KernelQuery& query) {
   return std::make_shared<DecomposedQuantizedAttention>(kernels_for, true, query);
 }
 
-int64_t scratch_bytes(const KernelQuery& query) {
+int64_t quantized_cache_scratch(const KernelQuery& query) {
   return DecomposedQuantizedAttention(kernels_for, false, query).scratch_bytes();
 }
 
@@ -104,10 +104,12 @@ void attend(const KernelContext& k) {
   k.prepared<DecomposedQuantizedAttention>().run(inner, convert);
 }
 
-constexpr OpKernel kOps[] = {
-    {"quantize_rows", {.name = "rows", .run = quantize}},
-    {"quantized_attention",
-     {.name = "decomposed", .run = attend, .scratch_bytes = scratch_bytes, .prepare = prepare}}};
+constexpr OpKernel kOps[] = {{"quantize_rows", {.name = "rows", .run = quantize}},
+                             {"quantized_attention",
+                              {.name = "decomposed",
+                               .run = attend,
+                               .scratch_bytes = quantized_cache_scratch,
+                               .prepare = prepare_quantized_cache}}};
 
 }  // namespace
 

@@ -223,7 +223,7 @@ void start_backward(const KernelContext& c) {
   }
 }
 
-void run(const KernelContext& c) {
+void run_recurrent(const KernelContext& c) {
   c.output().dtype == DType::f64 ? start_forward<double>(c) : start_forward<float>(c);
 }
 void run_gradient(const KernelContext& c) {
@@ -237,7 +237,7 @@ int64_t forward_scratch(const KernelQuery& query) { return bytes_of(query.inputs
 int64_t backward_scratch(const KernelQuery& query) { return bytes_of(query.inputs[1], 3); }
 
 constexpr OpKernel kKernels[] = {
-    {"recurrent", {.name = "steps", .run = run, .scratch_bytes = forward_scratch}},
+    {"recurrent", {.name = "steps", .run = run_recurrent, .scratch_bytes = forward_scratch}},
     {"recurrent_grad", {.name = "steps", .run = run_gradient, .scratch_bytes = backward_scratch}}};
 
 }  // namespace

@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(const __grid_constant__ 
   }
 }
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_rope(const KernelQuery& query) {
   auto a = std::make_shared<RopeArguments>();
   const auto op = from_attributes<ops::Rope>(query.attributes);
   const auto x = query.inputs[0].shape.sizes();
@@ -136,7 +136,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   return a;
 }
 
-void run(const KernelContext& c) {
+void run_rope(const KernelContext& c) {
   if (c.output().numel() == 0) return;
   RopeArguments a = c.prepared<RopeArguments>();
   a.x = c.input(0).data;
@@ -163,7 +163,7 @@ void run(const KernelContext& c) {
 }
 
 // The tables of one row must fit into the 48 KB of shared memory that a block may have on every chip.
-std::optional<std::string> can_run(const KernelQuery& query) {
+std::optional<std::string> can_run_rope(const KernelQuery& query) {
   constexpr int64_t kShared = 48 << 10;
   const TensorType& x = query.inputs[0];
   const int64_t wide = x.dtype == DType::f64 ? 8 : 4;
@@ -173,7 +173,7 @@ std::optional<std::string> can_run(const KernelQuery& query) {
 }
 
 constexpr OpKernel kOps[] = {
-    {"rope", {.name = "one_pass", .run = run, .can_run = can_run, .prepare = prepare}}};
+    {"rope", {.name = "one_pass", .run = run_rope, .can_run = can_run_rope, .prepare = prepare_rope}}};
 
 }  // namespace
 

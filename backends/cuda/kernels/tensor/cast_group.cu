@@ -102,7 +102,7 @@ CastTensor piece(const TensorView& x, std::byte* y, DType to) {
   return {.x = x.data, .y = y, .n = x.numel(), .dtype = x.dtype, .packed = packed};
 }
 
-void run(const KernelContext& c) {
+void run_cast_group(const KernelContext& c) {
   const auto& op = c.attributes<ops::CastGroup>();
   CastTable table;
   int input = 0;
@@ -122,7 +122,7 @@ void run(const KernelContext& c) {
   launch(c, table);
 }
 
-constexpr OpKernel kOps[] = {{"cast_group", {.name = "one_launch", .run = run}}};
+constexpr OpKernel kOps[] = {{"cast_group", {.name = "one_launch", .run = run_cast_group}}};
 
 }  // namespace
 

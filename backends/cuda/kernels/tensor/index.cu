@@ -34,7 +34,7 @@ struct Walk {
   }
 };
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_index(const KernelQuery& query) {
   auto walk = std::make_shared<Walk>();
   const std::vector<int64_t> x = query.inputs[0].shape.sizes(), index = query.inputs[1].shape.sizes();
   const std::vector<int64_t> dense = dense_strides(x);
@@ -172,10 +172,10 @@ int64_t scratch(const KernelQuery& query) {
 }
 
 constexpr OpKernel kKernels[] = {
-    {"gather", {.name = "plain", .run = run_gather, .prepare = prepare}},
-    {"scatter", {.name = "sorted", .run = run_scatter, .scratch_bytes = scratch, .prepare = prepare}},
+    {"gather", {.name = "plain", .run = run_gather, .prepare = prepare_index}},
+    {"scatter", {.name = "sorted", .run = run_scatter, .scratch_bytes = scratch, .prepare = prepare_index}},
     {"scatter_add",
-     {.name = "sorted", .run = run_scatter_add, .scratch_bytes = scratch, .prepare = prepare}}};
+     {.name = "sorted", .run = run_scatter_add, .scratch_bytes = scratch, .prepare = prepare_index}}};
 
 }  // namespace
 

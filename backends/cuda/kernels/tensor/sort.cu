@@ -186,7 +186,7 @@ void start_radix(const KernelContext& c, const Rows& rows, bool descending, cons
 // --- both ops
 
 template <class Op>
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_sort(const KernelQuery& query) {
   return std::make_shared<const Rows>(
       rows_of(query.inputs[0].shape, from_attributes<Op>(query.attributes).axis));
 }
@@ -237,10 +237,10 @@ int64_t radix_scratch(const KernelQuery& query) {
 
 template <class Op>
 constexpr KernelImpl kBlock = {
-    .name = "block", .run = run_in_block<Op>, .can_run = is_short<Op>, .prepare = prepare<Op>};
+    .name = "block", .run = run_in_block<Op>, .can_run = is_short<Op>, .prepare = prepare_sort<Op>};
 template <class Op>
 constexpr KernelImpl kRadix = {
-    .name = "radix", .run = run_radix<Op>, .scratch_bytes = radix_scratch<Op>, .prepare = prepare<Op>};
+    .name = "radix", .run = run_radix<Op>, .scratch_bytes = radix_scratch<Op>, .prepare = prepare_sort<Op>};
 constexpr OpKernel kKernels[] = {{"sort", kBlock<ops::Sort>},
                                  {"sort", kRadix<ops::Sort>},
                                  {"topk", kBlock<ops::TopK>},

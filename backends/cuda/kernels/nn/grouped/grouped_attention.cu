@@ -247,7 +247,7 @@ CachedPlan plan_of(const KernelQuery& query) {
   return plan;
 }
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_grouped_attention(const KernelQuery& query) {
   auto call = std::make_shared<CachedCall>(cached_call(query));
   call->plan = plan_of(query);
   return call;
@@ -272,7 +272,7 @@ void start_type(const Launch& launch, const CachedCall& c, int64_t size) {
                                        : start_kernel<T, 64, 4>(launch, c);
 }
 
-void run(const KernelContext& k) {
+void run_grouped_attention(const KernelContext& k) {
   CachedCall c = with_data(k.prepared<CachedCall>(), k);
   const Launch& launch = launch_of(k);
   if (!launch.can_use_pdl) c.plan.splits = 1;  // older chips have no clusters
@@ -281,7 +281,7 @@ void run(const KernelContext& k) {
                                   : start_type<__half>(launch, c, size);
 }
 
-std::optional<std::string> can_run(const KernelQuery& query) {
+std::optional<std::string> can_run_grouped_attention(const KernelQuery& query) {
   if (auto why = decline_cached(query)) return why;
   const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
   const DType dtype = query.inputs[0].dtype;
@@ -295,7 +295,10 @@ std::optional<std::string> can_run(const KernelQuery& query) {
 }  // namespace
 
 KernelImpl grouped_attention_implementation() {
-  return {.name = "grouped", .run = run, .can_run = can_run, .prepare = prepare};
+  return {.name = "grouped",
+          .run = run_grouped_attention,
+          .can_run = can_run_grouped_attention,
+          .prepare = prepare_grouped_attention};
 }
 
 }  // namespace genesis::cuda

@@ -289,7 +289,7 @@ struct Prepared {
   std::shared_ptr<std::byte> tickets;
 };
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_one_start(const KernelQuery& query) {
   auto made = std::make_shared<Prepared>(Prepared{cached_call(query), nullptr});
   CachedCall& c = made->call;
   c.plan = plan_of(query);
@@ -316,7 +316,7 @@ void start_type(const KernelContext& k, const CachedCall& c, int64_t size) {
   if constexpr (sizeof(T) == 2) start_size<T, 256>(k, c);
 }
 
-void run(const KernelContext& k) {
+void run_one_start(const KernelContext& k) {
   const CachedCall c = with_data(k.prepared<Prepared>().call, k);
   const int64_t size = k.output(1).dim(3);
   if (k.output().dtype == DType::bf16) return start_type<__nv_bfloat16>(k, c, size);
@@ -324,12 +324,12 @@ void run(const KernelContext& k) {
   start_type<float>(k, c, size);
 }
 
-int64_t scratch_bytes(const KernelQuery& query) {
+int64_t one_start_scratch(const KernelQuery& query) {
   return (CheckedSize(plan_of(query).partial_rows) * (CheckedSize(query.inputs[3].shape[3].value()) + 2) * 4)
       .value();
 }
 
-std::optional<std::string> can_run(const KernelQuery& query) {
+std::optional<std::string> can_run_one_start(const KernelQuery& query) {
   if (auto why = decline_cached(query)) return why;
   const int64_t size = query.inputs[3].shape[3].value();
   const bool in_16_bits = query.inputs[0].dtype != DType::f32;
@@ -342,10 +342,10 @@ std::optional<std::string> can_run(const KernelQuery& query) {
 
 KernelImpl one_start_implementation() {
   return {.name = "one_start",
-          .run = run,
-          .can_run = can_run,
-          .scratch_bytes = scratch_bytes,
-          .prepare = prepare};
+          .run = run_one_start,
+          .can_run = can_run_one_start,
+          .scratch_bytes = one_start_scratch,
+          .prepare = prepare_one_start};
 }
 
 }  // namespace genesis::cuda
