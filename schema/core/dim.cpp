@@ -23,6 +23,24 @@ int64_t checked_mul(int64_t a, int64_t b) {
 
 Dim::Dim(int64_t value) : constant_(value) {}
 
+bool Dim::operator==(const Dim& other) const {
+  return constant_ == other.constant_ && (terms_ == other.terms_ || terms() == other.terms());
+}
+
+const Dim::Terms& Dim::terms() const {
+  static const Terms none;
+  return terms_ ? *terms_ : none;
+}
+
+Dim::Terms& Dim::own_terms() {
+  if (!terms_ || terms_.use_count() > 1) terms_ = std::make_shared<Terms>(terms());
+  return *terms_;
+}
+
+void Dim::drop_no_terms() {
+  if (terms_ && terms_->empty()) terms_.reset();
+}
+
 Dim Dim::symbol(std::string name) {
   const auto valid = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
   if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) || !std::ranges::all_of(name, valid))
@@ -34,7 +52,7 @@ Dim Dim::symbol(std::string name) {
 
 Dim Dim::factor(std::string text) {
   Dim dim;
-  dim.terms_.push_back({{std::move(text)}, 1});
+  dim.own_terms().push_back({{std::move(text)}, 1});
   return dim;
 }
 
@@ -55,21 +73,24 @@ constexpr int kMaxDepth = 256;  // more than a function of that many characters 
 void Dim::add_term(const Term& term) {
   if (term.symbols.size() > kMaxDegree)
     fail("a dimension is a product of {} symbols, the limit is {}", term.symbols.size(), kMaxDegree);
-  auto at = std::ranges::lower_bound(terms_, term.symbols, {}, &Term::symbols);
-  if (at == terms_.end() || at->symbols != term.symbols) {
-    if (term.coefficient == 0) return;
-    if (terms_.size() == kMaxTerms) fail("a dimension has more than {} terms", kMaxTerms);
-    terms_.insert(at, term);
+  if (term.coefficient == 0) return;
+  Terms& terms = own_terms();
+  const auto at = std::ranges::lower_bound(terms, term.symbols, {}, &Term::symbols);
+  if (at == terms.end() || at->symbols != term.symbols) {
+    if (terms.size() == kMaxTerms) fail("a dimension has more than {} terms", kMaxTerms);
+    terms.insert(at, term);
     return;
   }
   at->coefficient = checked_add(at->coefficient, term.coefficient);
-  if (at->coefficient == 0) terms_.erase(at);
+  if (at->coefficient == 0) terms.erase(at);
+  drop_no_terms();
 }
 
 Dim Dim::operator+(const Dim& other) const {
+  if (is_constant() && !other.is_constant()) return other + *this;
   Dim sum = *this;
   sum.constant_ = checked_add(constant_, other.constant_);
-  for (const Term& term : other.terms_) sum.add_term(term);
+  for (const Term& term : other.terms()) sum.add_term(term);
   return sum;
 }
 
@@ -77,10 +98,10 @@ Dim Dim::operator-(const Dim& other) const { return *this + other * Dim(-1); }
 
 Dim Dim::operator*(const Dim& other) const {
   Dim product(checked_mul(constant_, other.constant_));
-  for (const Term& a : terms_) product.add_term({a.symbols, checked_mul(a.coefficient, other.constant_)});
-  for (const Term& b : other.terms_) product.add_term({b.symbols, checked_mul(b.coefficient, constant_)});
-  for (const Term& a : terms_) {
-    for (const Term& b : other.terms_) {
+  for (const Term& a : terms()) product.add_term({a.symbols, checked_mul(a.coefficient, other.constant_)});
+  for (const Term& b : other.terms()) product.add_term({b.symbols, checked_mul(b.coefficient, constant_)});
+  for (const Term& a : terms()) {
+    for (const Term& b : other.terms()) {
       Term term{a.symbols, checked_mul(a.coefficient, b.coefficient)};
       term.symbols.insert(term.symbols.end(), b.symbols.begin(), b.symbols.end());
       std::ranges::sort(term.symbols);
@@ -92,19 +113,19 @@ Dim Dim::operator*(const Dim& other) const {
 
 std::optional<Dim> Dim::divide_exact(const Dim& divisor) const {
   if (*this == divisor && !(divisor == Dim(0))) return Dim(1);
-  const bool single = divisor.terms_.size() + (divisor.constant_ != 0) == 1;
+  const bool single = divisor.terms().size() + (divisor.constant_ != 0) == 1;
   if (!single) return std::nullopt;
-  const int64_t coefficient = divisor.is_constant() ? divisor.constant_ : divisor.terms_[0].coefficient;
+  const int64_t coefficient = divisor.is_constant() ? divisor.constant_ : divisor.terms()[0].coefficient;
   // Only this quotient overflows.
   const auto overflows = [&](int64_t value) { return coefficient == -1 && value == INT64_MIN; };
   if (overflows(constant_) ||
-      std::ranges::any_of(terms_, [&](const Term& term) { return overflows(term.coefficient); }))
+      std::ranges::any_of(terms(), [&](const Term& term) { return overflows(term.coefficient); }))
     return std::nullopt;
   const std::vector<std::string> symbols =
-      divisor.is_constant() ? std::vector<std::string>{} : divisor.terms_[0].symbols;
+      divisor.is_constant() ? std::vector<std::string>{} : divisor.terms()[0].symbols;
   if (constant_ % coefficient != 0 || (constant_ != 0 && !symbols.empty())) return std::nullopt;
   Dim quotient(constant_ / coefficient);
-  for (const Term& term : terms_) {
+  for (const Term& term : terms()) {
     if (term.coefficient % coefficient != 0) return std::nullopt;
     if (!std::ranges::includes(term.symbols, symbols)) return std::nullopt;
     std::vector<std::string> rest;
@@ -214,7 +235,7 @@ Dim Dim::floor_div(const Dim& a, int64_t divisor) {
   Dim whole, rest;
   whole.constant_ = divide(a.constant_, divisor, rest.constant_);
   int64_t common = divisor;
-  for (const Term& term : a.terms_) {
+  for (const Term& term : a.terms()) {
     int64_t left = 0;
     whole.add_term({term.symbols, divide(term.coefficient, divisor, left)});
     rest.add_term({term.symbols, left});
@@ -222,10 +243,11 @@ Dim Dim::floor_div(const Dim& a, int64_t divisor) {
   }
   if (rest.is_constant()) return whole;
   rest.constant_ /= common;
-  for (Term& term : rest.terms_) term.coefficient /= common;
+  for (Term& term : rest.own_terms()) term.coefficient /= common;
   divisor /= common;
-  if (rest.terms_.size() == 1 && rest.terms_[0].coefficient == 1 && rest.terms_[0].symbols.size() == 1) {
-    const auto inner = parse_function(rest.terms_[0].symbols[0]);
+  if (const Terms& left = rest.terms();
+      left.size() == 1 && left[0].coefficient == 1 && left[0].symbols.size() == 1) {
+    const auto inner = parse_function(left[0].symbols[0]);
     if (inner && inner->name == "floor_div")
       return whole +
              floor_div(inner->a + inner->b * Dim(rest.constant_), checked_mul(inner->b.value(), divisor));
@@ -237,7 +259,7 @@ Dim Dim::ceil_div(const Dim& a, int64_t divisor) { return floor_div(a + Dim(divi
 
 bool Dim::is_never_negative() const {
   const auto is_name = [](const std::string& text) { return text.find('(') == std::string::npos; };
-  return constant_ >= 0 && std::ranges::all_of(terms_, [&](const Term& term) {
+  return constant_ >= 0 && std::ranges::all_of(terms(), [&](const Term& term) {
            return term.coefficient > 0 && std::ranges::all_of(term.symbols, is_name);
          });
 }
@@ -257,8 +279,9 @@ Dim Dim::max(const Dim& a, const Dim& b) {
 }
 
 Dim Dim::substitute(const Bindings& bindings) const {
+  if (is_constant()) return *this;
   Dim result(constant_);
-  for (const Term& term : terms_) {
+  for (const Term& term : terms()) {
     Dim product(term.coefficient);
     for (const std::string& text : term.symbols) {
       if (const auto function = parse_function(text)) {
@@ -282,7 +305,7 @@ int64_t Dim::evaluate(const Bindings& bindings) const {
 }
 
 void Dim::collect_symbols(std::vector<std::string>& names) const {
-  for (const Term& term : terms_)
+  for (const Term& term : terms())
     for (const std::string& text : term.symbols) {
       if (const auto function = parse_function(text)) {
         function->a.collect_symbols(names);
@@ -295,7 +318,7 @@ void Dim::collect_symbols(std::vector<std::string>& names) const {
 
 std::string Dim::to_string() const {
   std::string text;
-  for (const Term& term : terms_) {
+  for (const Term& term : terms()) {
     if (!text.empty()) text += '+';
     if (term.coefficient != 1) text += std::to_string(term.coefficient) + "*";
     for (size_t i = 0; i < term.symbols.size(); ++i) text += (i ? "*" : "") + term.symbols[i];

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,7 +22,7 @@ class Dim {
   static Dim symbol(std::string name);
   static Dim parse(std::string_view text);  // reads the format of to_string(); throws Error
 
-  bool is_constant() const { return terms_.empty(); }
+  bool is_constant() const { return !terms_; }
   std::optional<int64_t> constant() const;
   int64_t value() const;                             // throws Error for a symbolic dimension
   int64_t evaluate(const Bindings& bindings) const;  // throws Error for an unbound symbol or an overflow
@@ -43,7 +44,7 @@ class Dim {
   static Dim min(const Dim& a, const Dim& b);
   static Dim max(const Dim& a, const Dim& b);
 
-  bool operator==(const Dim&) const = default;
+  bool operator==(const Dim& other) const;
 
  private:
   struct Term {
@@ -51,12 +52,19 @@ class Dim {
     int64_t coefficient;               // never 0
     bool operator==(const Term&) const = default;
   };
+  using Terms = std::vector<Term>;
+
+  const Terms& terms() const;
+  Terms& own_terms();  // may be changed; drop_no_terms() must follow
+  void drop_no_terms();
   static Dim factor(std::string text);  // a dimension of one term with one factor, which is not checked
   void add_term(const Term& term);
   bool is_never_negative() const;
 
   int64_t constant_ = 0;
-  std::vector<Term> terms_;  // sorted by symbols
+  // Sorted by symbols, and never changed where another Dim shares them: passes copy dimensions far more often than they compute
+  // them. Null: none.
+  std::shared_ptr<Terms> terms_;
 };
 
 // Integer arithmetic that throws Error("size overflows 64 bits") instead of wrapping.
