@@ -56,7 +56,7 @@ def names_declared_by(statement):
     kind = TYPE.search(statement)
     if kind and "(" not in statement[:kind.start()]:
         return [kind.group(1)]
-    function = FUNCTION.search(ATTRIBUTE.sub("", statement.split("=")[0]))
+    function = FUNCTION.search(ATTRIBUTE.sub("", statement).split("=")[0])
     names = [function.group(1)] if function else VARIABLE.findall(statement) or VARIABLE_WITHOUT_VALUE.findall(statement)
     return [name for name in names if not NO_NAME.fullmatch(name)]
 
