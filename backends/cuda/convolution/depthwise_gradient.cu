@@ -10,7 +10,7 @@ namespace depthwise {
 namespace {
 
 constexpr int kGradientStrip = 4;  // neighbors of a row whose products a thread adds
-constexpr int kGradientThreads = 256;
+constexpr int kWeightThreads = 256;
 constexpr int64_t kMaxChunks = 512;
 constexpr int kStripes = 8;  // threads that add the chunks of a weight
 
@@ -70,7 +70,7 @@ __device__ void put_chunk(const DepthwiseGradient<T>& g, int lane, int tap_y, in
         }
     __syncthreads();
   }
-  for (int i = static_cast<int>(threadIdx.x); i < all; i += kGradientThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < all; i += kWeightThreads) {
     const int channel = static_cast<int>(blockIdx.x) * width + i % width;
     if (channel < channels)
       g.chunks[(int64_t{blockIdx.y} * d.taps_y * taps + i / width) * channels + channel] = shared[i];
@@ -78,7 +78,7 @@ __device__ void put_chunk(const DepthwiseGradient<T>& g, int lane, int tap_y, in
 }
 
 template <class T, int taps, int stride>
-__global__ void __launch_bounds__(kGradientThreads) gradient_chunks_kernel(DepthwiseGradient<T> g) {
+__global__ void __launch_bounds__(kWeightThreads) gradient_chunks_kernel(DepthwiseGradient<T> g) {
   constexpr int N = 16 / sizeof(T);
   const Depthwise<T>& d = g.d;
   const int lane = static_cast<int>(threadIdx.x) % d.block_packs,
@@ -120,7 +120,7 @@ __global__ void add_chunks_kernel(DepthwiseGradient<T> g, int taps, int channels
 template <class T>
 Depthwise<T> gradient_sizes(const ConvolutionShape& s) {
   Depthwise<T> d = depthwise_sizes<T>(s, false, 16 / sizeof(T), kGradientStrip);
-  d.lines = std::max(1, kGradientThreads / (d.block_packs * d.taps_y));
+  d.lines = std::max(1, kWeightThreads / (d.block_packs * d.taps_y));
   return d;
 }
 
@@ -152,7 +152,7 @@ void launch_gradient(const KernelContext& c, const DepthwiseGradient<T>& g) {
       sizeof(float) * static_cast<size_t>(d.taps_y * taps * d.block_packs) * (16 / sizeof(T));
   const cudaStream_t stream = launch_of(c).stream;
   gradient_chunks_kernel<T, taps, stride>
-      <<<dim3(static_cast<unsigned>(columns), static_cast<unsigned>(g.chunk_count)), kGradientThreads, shared,
+      <<<dim3(static_cast<unsigned>(columns), static_cast<unsigned>(g.chunk_count)), kWeightThreads, shared,
          stream>>>(g);
   add_chunks_kernel<T><<<static_cast<unsigned>(blocks_for(weights, 32)), dim3(32, kStripes), 0, stream>>>(
       g, d.taps_y * taps, channels);
