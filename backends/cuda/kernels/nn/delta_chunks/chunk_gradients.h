@@ -14,7 +14,7 @@
 
 namespace genesis::cuda::delta {
 
-constexpr int kGradientThreads = 512;
+constexpr int kChunkGradientThreads = 512;
 
 template <int kKeys>
 struct ChunkGradientMemory {
@@ -103,8 +103,8 @@ struct ChunkGradient {
     corner = warp_sum(corner);
     if (lane == 0) v.corner[warp] = corner;
     __syncthreads();
-    k.template fill<kGradientThreads>(c.keys_of(c.d.k, head, chunk));
-    q.template fill<kGradientThreads>(c.keys_of(c.d.q, head, chunk));
+    k.template fill<kChunkGradientThreads>(c.keys_of(c.d.k, head, chunk));
+    q.template fill<kChunkGradientThreads>(c.keys_of(c.d.q, head, chunk));
     if (thread < kChunkTokens) fill_decays(v.decays, decay_products);
     __syncthreads();
     sum_keys();
@@ -119,18 +119,18 @@ struct ChunkGradient {
     const RowsOfFloats values = c.values_of(c.d.v, head, chunk, column);
     const int64_t rows = number * kChunkTokens * c.d.values + column,
                   states = number * c.d.keys * c.d.values + column;
-    dy.template fill<kGradientThreads>(c.values_of(g.dy, head, chunk, column));
-    u.template fill<kGradientThreads>({c.u + rows, c.d.values, kChunkTokens});
+    dy.template fill<kChunkGradientThreads>(c.values_of(g.dy, head, chunk, column));
+    u.template fill<kChunkGradientThreads>({c.u + rows, c.d.values, kChunkTokens});
     const auto see = [&](int i, int j, const float4& pack) {
       const float4 own = values.pack(i, j);
       const float sum =
           reduce_lanes(own.x * pack.x + own.y * pack.y + own.z * pack.z + own.w * pack.w, 16, Add{});
       if (lane % 16 == 0) v.beta_of_values[i] += sum;
     };
-    dr.template fill<kGradientThreads>({c.r_gradients + rows, c.d.values, kChunkTokens}, see);
+    dr.template fill<kChunkGradientThreads>({c.r_gradients + rows, c.d.values, kChunkTokens}, see);
     const RowsOfFloats ahead{c.states + states, c.d.values, kKeys};
-    before.template fill<kGradientThreads>(ahead);
-    behind.template fill<kGradientThreads>(
+    before.template fill<kChunkGradientThreads>(ahead);
+    behind.template fill<kChunkGradientThreads>(
         {c.state_gradients + states, c.d.values, kKeys}, [&](int i, int j, const float4& pack) {
           const float4 own = ahead.pack(i, j);
           corner += own.x * pack.x + own.y * pack.y + own.z * pack.z + own.w * pack.w;
@@ -291,14 +291,14 @@ struct ChunkGradient {
       }
     } else if (thread == 2 * kChunkTokens) {
       float e = 0;
-      for (int w = 0; w < kGradientThreads / kLanes; ++w) e += v.corner[w];
+      for (int w = 0; w < kChunkGradientThreads / kLanes; ++w) e += v.corner[w];
       for (int m = kLast; m >= 0; --m) {
         e = sum_parts(v.from_start, m) + (m < kLast ? decayed(v.decays[m + 1], e) : e);
         v.start[m] = e;
       }
     }
     __syncthreads();
-    constexpr int kParts = kGradientThreads / kChunkTokens;
+    constexpr int kParts = kChunkGradientThreads / kChunkTokens;
     const int m = thread / kParts, part = thread % kParts;
     float sum = part != 0 ? 0 : v.start[m] * (m == 0 ? 1.0F : v.gates.from_start[m - 1]);
     for (int j = part; j < m; j += kParts)
@@ -312,7 +312,8 @@ struct ChunkGradient {
 };
 
 template <bool kCorrects, int kKeys>
-__global__ void __launch_bounds__(kGradientThreads, 1) chunk_gradients(DeltaChunks c, Gradients<float> g) {
+__global__ void __launch_bounds__(kChunkGradientThreads, 1)
+    chunk_gradients(DeltaChunks c, Gradients<float> g) {
   extern __shared__ __align__(16) unsigned char delta_memory[];
   ChunkGradient<kCorrects, kKeys>(c, g, delta_memory).run();
 }

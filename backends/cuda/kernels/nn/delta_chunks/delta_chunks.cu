@@ -83,7 +83,7 @@ struct Starts {
     scan<true>({});
     start_block(c, reverse_chunks<kCorrects, kKeys>, slices(), kScanThreads, ReverseMemory<kKeys>::kBytes,
                 chunks, g);
-    start_block(c, chunk_gradients<kCorrects, kKeys>, blocks(), kGradientThreads,
+    start_block(c, chunk_gradients<kCorrects, kKeys>, blocks(), kChunkGradientThreads,
                 ChunkGradientMemory<kKeys>::kBytes, chunks, g);
   }
 };
