@@ -164,7 +164,13 @@ Graph without_dead_nodes(const Graph& graph) {
 
 bool same_graph(const Graph& a, const Graph& b) {
   // Values are equal if they have the same name: names are unique in a graph.
-  const auto same_value = [&](ValueId x, ValueId y) { return a.value(x).name == b.value(y).name; };
+  // A pass has made `b`, which may be broken.
+  const auto is_value = [](const Graph& graph, ValueId id) {
+    return id.index >= 0 && static_cast<size_t>(id.index) < graph.values().size();
+  };
+  const auto same_value = [&](ValueId x, ValueId y) {
+    return is_value(a, x) && is_value(b, y) && a.value(x).name == b.value(y).name;
+  };
   const auto same_values = [&](const std::vector<ValueId>& x, const std::vector<ValueId>& y) {
     return std::ranges::equal(x, y, same_value);
   };

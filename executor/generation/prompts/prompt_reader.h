@@ -43,7 +43,7 @@ class PromptReader {
     int64_t chunk = 512;          // tokens of one run, over all rows: a power of two
     int64_t capacity = 0;         // positions of the cache
     bool by_length_alone = true;  // read each prompt by itself, in chunks that depend on its length alone
-    int64_t cheap = 32;           // as in ChunkLimits
+    int64_t cheap = 32;           // ChunkLimits says what it means
   };
   // Returns the limits for these EngineOptions. Throws Error for a chunk that is no power of two, and for a step of no token.
   static Limits limits_of(const Session& session, int64_t prefill_chunk, int64_t step_tokens,
