@@ -18,6 +18,11 @@ namespace {
 // Returns true if the positions of a row lie one after the other.
 bool has_positions(const CacheLayout& layout) { return layout.rows_axis == 0 && layout.positions_axis == 1; }
 
+bool has_rows_first(const State& state) {
+  const auto layout = cache_layout(state);
+  return !layout || (layout->rows_axis == 0 && layout->positions_axis <= 1);
+}
+
 void check_can_be_paged(const Session& session, const SessionOptions& options) {
   if (cache_page_bytes(session.device()) == 0)
     fail("the cache of a session on '{}' has no pages: give its rows memory for their longest texts",
@@ -26,8 +31,7 @@ void check_can_be_paged(const Session& session, const SessionOptions& options) {
     fail(
         "the cache of a session of several ranks has no pages: give its rows memory for their longest texts");
   for (const State& state : session.model().states())
-    if (const auto layout = cache_layout(state);
-        layout && (layout->rows_axis != 0 || layout->positions_axis > 1))
+    if (const auto layout = cache_layout(state); !has_rows_first(state))
       fail(
           "the cache '{}' has its rows on axis {} and its positions on axis {}: only caches with rows on "
           "axis 0 and "
@@ -90,6 +94,11 @@ std::shared_ptr<PageMapper> cpu_mapper;
 }  // namespace
 
 void map_pages_of_cpu_by(std::shared_ptr<PageMapper> mapper) { cpu_mapper = std::move(mapper); }
+
+bool CachePages::can_copy(const Session& session) {
+  return cache_page_bytes(session.device()) > 0 && session.impl_->options().mesh.ranks() == 1 &&
+         std::ranges::all_of(session.model().states(), has_rows_first);
+}
 
 CachePages::CachePages(Session& session, Use use, int64_t bytes)
     : session_(session),

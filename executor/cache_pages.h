@@ -47,6 +47,8 @@ class CachePages {
   // at once; 0: as rows need them. Throws Error if the device has no pages or too little memory, if the session has several ranks,
   // or while a run is under way.
   explicit CachePages(Session& session, Use use = Use::kPages, int64_t bytes = 0);
+  // Returns true if rows of the session's cache can be copied (kCopiesOnly).
+  static bool can_copy(const Session& session);
   ~CachePages();
   CachePages(const CachePages&) = delete;
   CachePages& operator=(const CachePages&) = delete;

@@ -30,15 +30,29 @@ void check_cache_fits(const Model& model, const std::string& device) {
                    fmt::format("a KV cache of {} rows of {} positions", size->rows, size->positions));
 }
 
+namespace {
+
+// Returns true if a state of this type can be the beginning of `own`: of a cache that declares its rows, the first rows.
+bool is_beginning(const State& own, const TensorType& type) {
+  if (type == own.type) return true;
+  if (own.role != StateRole::kCache || type.dtype != own.type.dtype || type.bytes() > own.type.bytes())
+    return false;
+  const auto layout = cache_layout(own);
+  if (!layout) return true;
+  Shape rows = own.type.shape;
+  rows[0] = type.shape.rank() > 0 ? type.shape[0] : Dim(0);
+  return layout->rows_axis == 0 && rows == type.shape;
+}
+
+}  // namespace
+
 void check_beginnings(const Model& model, const Model& smaller) {
   if (model.states().size() != smaller.states().size())
     fail("the model of more entry points has {} states, the session's has {}", smaller.states().size(),
          model.states().size());
   for (size_t i = 0; i < model.states().size(); ++i) {
     const State &own = model.states()[i], &other = smaller.states()[i];
-    const bool fits = own.role == StateRole::kCache
-                          ? own.type.dtype == other.type.dtype && other.type.bytes() <= own.type.bytes()
-                          : own.type == other.type;
+    const bool fits = is_beginning(own, other.type);
     if (own.name != other.name || !fits)
       fail("state {} of the model of more entry points is {} '{}', the session's is {} '{}'", i,
            other.type.to_string(), other.name, own.type.to_string(), own.name);

@@ -44,6 +44,7 @@ const Model& Session::Impl::model_of(const std::string& entry) const {
 }
 
 void Session::Impl::add_entries(const std::shared_ptr<const Model>& model) {
+  if (!model) fail("Session::add_entries() was given no model");
   check_beginnings(*model_, *model);
   for (const auto& entry : model->entries())
     if (find_model(entry->name())) fail("the session has an entry point '{}' already", entry->name());

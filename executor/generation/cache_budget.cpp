@@ -75,13 +75,17 @@ void CacheBudget::release(Row& row, size_t index) {
 }
 
 void CacheBudget::copy(size_t from, size_t to, int64_t positions) {
-  if (is_limited()) return pages_->copy(static_cast<int64_t>(from), static_cast<int64_t>(to), positions);
+  if (!is_limited() && !copies_ && CachePages::can_copy(session_))
+    copies_.emplace(session_, CachePages::Use::kCopiesOnly);
+  if (std::optional<CachePages>& pages = is_limited() ? pages_ : copies_)
+    return pages->copy(static_cast<int64_t>(from), static_cast<int64_t>(to), positions);
   session_.run(kCopyRow, {{"from", Tensor::scalar<int64_t>(static_cast<int64_t>(from))},
                           {"to", Tensor::scalar<int64_t>(static_cast<int64_t>(to))}});
 }
 
 bool CacheBudget::move(CacheRows& rows, size_t from, size_t to) {
   const int64_t positions = positions_[from], cached = rows.all()[from].text->cached;
+  make_room(rows, to, from, positions);
   if (is_limited() && used() - bytes_of(positions_[to]) + bytes_of(positions) > bytes_) return false;
   rows.assign(rows.all()[to], 0);
   set(to, positions);
@@ -95,7 +99,12 @@ bool CacheBudget::exchange(CacheRows& rows, size_t from, size_t to) {
   const int64_t wanted = positions_[from], kept = positions_[to], most = std::max(wanted, kept);
   if (is_limited() && used() - bytes_of(wanted) + bytes_of(most) > bytes_) return false;
   set(from, most);
-  copy(to, from, rows.all()[to].text->cached);
+  try {
+    copy(to, from, rows.all()[to].text->cached);
+  } catch (const Error&) {
+    set(from, wanted);
+    throw;
+  }
   set(from, kept);
   set(to, wanted);
   rows.exchange(from, to);

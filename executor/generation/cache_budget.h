@@ -39,6 +39,8 @@ class CacheBudget {
   }
   // A request has ended: its row keeps what its text has in the cache and later prompts may use.
   void release(Row& row, size_t index);
+  // The cache has other addresses now.
+  void forget_addresses() { copies_.reset(); }
   // Gives row `to` the first `positions` positions of row `from`. Throws Error if a run fails.
   void copy(size_t from, size_t to, int64_t positions);
   // Moves what a row holds, its request included, to another row, which has no request and loses its text. Returns false, and does
@@ -54,6 +56,7 @@ class CacheBudget {
 
   Session& session_;
   std::optional<CachePages> pages_;
+  std::optional<CachePages> copies_;  // without a limit, once a row has been copied
   int64_t bytes_ = 0;
   std::vector<int64_t> positions_;  // by row, those that have memory
 };

@@ -16,7 +16,10 @@ Row* CacheRows::find_free(ConversationId conversation) {
   Row* best = nullptr;
   for (Row& row : rows_) {
     if (row.task) continue;
-    const auto order = [](const Row& one) { return std::pair(one.conversation != 0, one.last_used); };
+    // Of the rows that hold nothing the first, so that steps need few rows.
+    const auto order = [](const Row& one) {
+      return std::pair(one.conversation != 0, one.text->tokens.empty() ? 0 : one.last_used);
+    };
     if (!best || order(row) < order(*best)) best = &row;
   }
   return best;

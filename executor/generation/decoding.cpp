@@ -7,6 +7,7 @@
 #include <span>
 
 #include "executor/generation/logit_bias.h"
+#include "schema/messages/log.h"
 
 namespace genesis::generation {
 namespace {
@@ -85,7 +86,13 @@ bool Decoding::can_shrink() const {
 
 bool Decoding::shrink(CacheRows& rows, CacheBudget& budget) {
   busy_ = busy_rows(rows_);
-  const bool has_moved = busy_ > 0 && move_to_first_rows(rows, budget, step_rows_.at_least(busy_));
+  if (busy_ == 0) return false;
+  bool has_moved = true;
+  try {
+    has_moved = move_to_first_rows(rows, budget, step_rows_.at_least(busy_));
+  } catch (const Error& error) {
+    log_debug("texts stay in their rows: {}", error.message());
+  }
   return has_moved || (goes_on() && wanted_size() != size_);
 }
 
@@ -112,7 +119,7 @@ bool Decoding::has_ended_rows() const {
   constexpr ptrdiff_t kShare = 32;
   if (!idles_at_begin_ || !first_.entry.empty()) return false;
   const ptrdiff_t ended = set_rows_ - std::ranges::count_if(rows_, &Row::goes_on);
-  return ended > 0 && ended * kShare >= std::ssize(rows_);
+  return ended > 0 && ended * kShare >= size();
 }
 
 // Adds the positions to an error of the step. A device may report it when the step is started or when its result is taken.

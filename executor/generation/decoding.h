@@ -1,4 +1,4 @@
-// Runs steps of decode_and_sample over all rows of a KV cache: starts them, reads their tokens, possibly one step later, and
+// Runs steps of decode_and_sample over the rows of a KV cache, all or the first ones: starts them, reads their tokens, possibly one step later, and
 // passes these to the tasks of the rows.
 #pragma once
 
@@ -51,7 +51,8 @@ class Decoding {
   int64_t size() const { return static_cast<int64_t>(size_); }  // rows of the steps
   // Returns true if steps have more rows than the requests need, and fewer have requests than when this was asked for last.
   bool can_shrink() const;
-  // Moves requests to the first rows, so that steps need no others. Returns true if begin() must follow. No step may be under way.
+  // Moves requests to the first rows, so that steps need no others; one that cannot be moved stays. Returns true if begin() must follow.
+  // No step may be under way.
   bool shrink(CacheRows& rows, CacheBudget& budget);
   // Prepares the next steps for the present state of the rows. No step may be under way.
   void begin(First first = {});

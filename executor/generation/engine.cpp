@@ -74,6 +74,7 @@ class Engine::Impl {
            positions);
     decoding_.forget();
     session_.grow_cache(positions);
+    budget_.forget_addresses();
     limits_.capacity = positions_of_cache(session_.model());
     compiled_.clear();
   }
@@ -172,7 +173,7 @@ bool Engine::Impl::step() {
     take_mail();
     store_.save_ended(rows_.all());
     admit();
-    attempt([&] { must_begin_ |= decoding_.shrink(rows_, budget_); });
+    must_begin_ |= decoding_.shrink(rows_, budget_);
     adapters_.update();
     read_prompts();
   }

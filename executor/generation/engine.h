@@ -58,7 +58,7 @@ struct EngineOptions {
   // reuse_prefixes, and a cache that can go on from any token. 0: texts are kept in their rows alone, until others get those.
   int64_t prefix_bytes = 0;
   // On a GPU: texts know nothing of their neighbors there either, for the same number of rows and the same prefill_chunk. Prompts are
-  // read as on the CPU, one by one in chunks that depend on their length alone; steps compute all rows anyway.
+  // read as on the CPU, one by one in chunks that depend on their length alone, and steps compute all rows, however few texts there are.
   bool reproducible = false;
   // Memory that the rows of the cache share, in bytes. A request waits until what its prompt and `max_tokens` can need is free.
   // Needs a cache with pages (executor/cache_pages.h). 0: every row has memory for its longest text.

@@ -9,6 +9,7 @@
 #include "models/generation/sampling_entries.h"
 #include "models/generation/verify_entries.h"
 #include "passes/core/cache_size.h"
+#include "schema/messages/log.h"
 
 namespace genesis::text {
 namespace {
@@ -158,12 +159,16 @@ void Generator::Impl::check(const std::vector<int64_t>& prompt, const GenerateOp
 namespace {
 
 // Adds steps of fewer rows to the session, down to 2 on the CPU. On a GPU 8 rows take about as long as one. A file may come with entry
-// points that choose tokens, and then has them for all rows only.
+// points that choose tokens, and then has them for all rows only; a `decode` that cannot be written for fewer rows stays as it is.
 Session with_narrow_steps(Session session, const std::shared_ptr<const Model>& plain) {
   if (plain->find_entry(kFillCache)) return session;
   const int64_t least = session.is_asynchronous() ? 8 : 2;
-  for (int64_t rows = rows_of_cache(*plain) / 2; rows >= least; rows /= 2)
-    session.add_entries(steps_of_first_rows(*plain, rows));
+  try {
+    for (int64_t rows = rows_of_cache(*plain) / 2; rows >= least; rows /= 2)
+      session.add_entries(steps_of_first_rows(*plain, rows));
+  } catch (const Error& error) {
+    log_debug("steps have all rows of the cache: {}", error.message());
+  }
   return session;
 }
 

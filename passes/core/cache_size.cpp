@@ -18,11 +18,15 @@ Dim product(const Shape& shape, int first, int end) {
 }
 
 // Writes the shape of a reshape for an input whose sizes have changed. Input and output are cut into the shortest groups of axes
-// that have the same number of elements; each group is changed by itself.
+// that have the same number of elements; each group is changed by itself. An axis of the input may hold rows or positions among other
+// axes, as [rows * positions * heads] does, which an earlier reshape has made: then the output's axes of these sizes are changed.
 class ReshapedShape {
  public:
-  ReshapedShape(const Shape& old_in, const Shape& new_in, const Shape& old_out)
-      : old_in_(old_in), new_in_(new_in), old_out_(old_out), new_out_(old_out) {}
+  struct Sizes {
+    CacheSize old, now;
+  };
+  ReshapedShape(const Sizes& sizes, const Shape& old_in, const Shape& new_in, const Shape& old_out)
+      : sizes_(sizes), old_in_(old_in), new_in_(new_in), old_out_(old_out), new_out_(old_out) {}
 
   Shape get() {
     int in = 0, out = 0;
@@ -58,10 +62,29 @@ class ReshapedShape {
       if (old_in_[axis] == new_in_[axis]) continue;
       int to = out;
       while (to < out_end && !(new_out_[to] == old_in_[axis])) ++to;
-      if (to == out_end) fail_shape();
+      if (to == out_end) return change_merged(product(new_in_, in, in_end), out, out_end);
       new_out_[to] = new_in_[axis];
       out = to + 1;
     }
+  }
+
+  // Finds rows, and positions behind them, among the axes of an output that has `numel` elements now.
+  void change_merged(const Dim& numel, int out, int out_end) {
+    using Change = std::pair<int64_t, int64_t>;
+    const Change rows{sizes_.old.rows, sizes_.now.rows},
+        positions{sizes_.old.positions, sizes_.now.positions};
+    for (const auto& changes : {std::vector{rows, positions}, std::vector{positions}, std::vector{rows}}) {
+      Shape changed = new_out_;
+      int to = out;
+      for (const auto& [old, now] : changes) {
+        while (to < out_end && !(old_out_[to] == Dim(old))) ++to;
+        if (to < out_end) changed[to++] = now;
+      }
+      if (!(product(changed, out, out_end) == numel)) continue;
+      new_out_ = changed;
+      return;
+    }
+    fail_shape();
   }
 
   [[noreturn]] void fail_shape() const {
@@ -69,6 +92,7 @@ class ReshapedShape {
          new_in_.to_string());
   }
 
+  const Sizes& sizes_;
   const Shape &old_in_, &new_in_, &old_out_;
   Shape new_out_;
 };
@@ -115,8 +139,9 @@ bool reads_cache(const Graph& graph) {
 // Writes an entry point for the cache of another model, which differs in the sizes of its states only.
 class CacheResizer {
  public:
-  CacheResizer(const Graph& old, Graph& graph, int64_t old_rows, int64_t rows)
-      : old_(old), graph_(graph), values_(old.values().size()) {
+  CacheResizer(const Graph& old, Graph& graph, const ReshapedShape::Sizes& sizes)
+      : old_(old), graph_(graph), sizes_(sizes), values_(old.values().size()) {
+    const int64_t old_rows = sizes.old.rows, rows = sizes.now.rows;
     const bool takes_rows = rows != old_rows && uses_all_rows(old);
     for (const ValueId id : old.inputs()) {
       TensorType type = old.type(id);
@@ -156,7 +181,7 @@ class CacheResizer {
     if (inputs.empty() || inputs[0].shape() == old_.type(node.inputs[0]).shape) return node.attributes;
     const Shape &before = old_.type(node.inputs[0]).shape, &now = inputs[0].shape();
     if (const auto reshape = match<ops::Reshape>(node))
-      return to_attributes(ops::Reshape{ReshapedShape(before, now, reshape->shape).get()});
+      return to_attributes(ops::Reshape{ReshapedShape(sizes_, before, now, reshape->shape).get()});
     if (const auto expand = match<ops::Expand>(node))
       return to_attributes(ops::Expand{expanded_shape(before, now, expand->shape)});
     return node.attributes;
@@ -164,6 +189,7 @@ class CacheResizer {
 
   const Graph& old_;
   Graph& graph_;
+  const ReshapedShape::Sizes sizes_;
   std::vector<Value> values_;  // by value of old_
 };
 
@@ -189,11 +215,14 @@ std::unique_ptr<Model> with_cache_size(const Model& model, const CacheSize& size
       resized->replace_entry(copy_graph(*entry, *resized));
       continue;
     }
-    with_context([&] { CacheResizer(*entry, resized->add_entry(entry->name()), old.rows, size.rows).run(); },
-                 [&] {
-                   return fmt::format("while entry point '{}' gets a cache of {} rows of {} positions",
-                                      entry->name(), size.rows, size.positions);
-                 });
+    with_context(
+        [&] {
+          CacheResizer(*entry, resized->add_entry(entry->name()), {old, size}).run();
+        },
+        [&] {
+          return fmt::format("while entry point '{}' gets a cache of {} rows of {} positions", entry->name(),
+                             size.rows, size.positions);
+        });
   }
   return resized;
 }

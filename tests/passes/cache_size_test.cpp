@@ -107,6 +107,29 @@ entry decode(x: f32[1,seq,6], start: i64[1]) {
   EXPECT_EQ(shape_of("wide"), "[5,1,6]");
 }
 
+// Heads are repeated in a shape in which they are one axis with rows and positions.
+TEST(CacheSize, RowsAndPositionsLeaveAnAxisThatTheyShare) {
+  const auto model = parse_text(R"(
+state @keys: f32[4,16,2,3] cache of keys rows 0 positions 1
+entry decode(x: f32[4,1,2,3], start: i64[4]) {
+  %new = dynamic_update_slice(@keys, x, start) {axis=1}
+  %flat = reshape(%new) {shape=[128,1,3]}
+  %twice = expand(%flat) {shape=[128,2,3]}
+  %heads = reshape(%twice) {shape=[4,16,4,3]}
+  return heads = %heads
+  update @keys = %new
+}
+)");
+  const auto shape_in = [&](const CacheSize& size) {
+    const auto other = with_cache_size(*model, size);
+    const Graph& decode = other->entry("decode");
+    return decode.type(decode.outputs()[0].value).shape.to_string();
+  };
+  EXPECT_EQ(shape_in({2, 16}), "[2,16,4,3]");
+  EXPECT_EQ(shape_in({4, 32}), "[4,32,4,3]");
+  EXPECT_EQ(shape_in({3, 8}), "[3,8,4,3]");
+}
+
 TEST(CacheSize, WhatHasNoOtherSizeIsAnError) {
   const auto refused = [](const std::string& text, const CacheSize& size,
                           const std::vector<std::string>& parts) {

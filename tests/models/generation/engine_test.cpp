@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "models/generation/generator.h"
+#include "models/generation/sampling_entries.h"
 #include "models/zoo.h"
 #include "tests/op_harness.h"
 
@@ -279,6 +280,23 @@ TEST(Engine, OneTextOfManyRowsHasTheShortestSteps) {
   int64_t cached = 0;
   for (int64_t i = 6; i < 12; ++i) cached += served.result_of({prompt_of(40, i), {.max_tokens = 5}}).cached;
   EXPECT_EQ(cached, 6 * 16);
+}
+
+// The entry points of a session's own names, and states that are no beginnings, are refused.
+TEST(Engine, ASessionAddsEntriesOfFewerRowsAlone) {
+  const auto plain = small(8, 64);
+  Session session = text::open_for_generation(plain, {});
+  EXPECT_TRUE(session.has_entry(decode_name({}) + first_rows_suffix(4)));
+  EXPECT_FALSE(session.has_entry(decode_name({}) + first_rows_suffix(3)));
+  const auto refused = [&](const std::shared_ptr<const Model>& model, const std::vector<std::string>& parts) {
+    expect_error([&] { session.add_entries(model); }, parts);
+  };
+  refused(nullptr, {"no model"});
+  refused(plain, {"states"});
+  refused(text::steps_of_first_rows(*plain, 4), {"has an entry point", "_first_4"});
+  refused(text::steps_of_first_rows(*small(8, 32), 3), {"k_cache", "f32[3,32,2,16]", "f32[8,64,2,16]"});
+  session.add_entries(text::steps_of_first_rows(*plain, 3));
+  EXPECT_TRUE(session.has_entry(decode_name({}) + first_rows_suffix(3)));
 }
 
 TEST(Engine, ACancelledRequestFreesItsRowAtOnce) {
