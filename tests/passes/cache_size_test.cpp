@@ -130,6 +130,27 @@ entry decode(x: f32[4,1,2,3], start: i64[4]) {
   EXPECT_EQ(shape_in({3, 8}), "[3,8,4,3]");
 }
 
+// Sinks are expanded to stand beside the scores of each row.
+TEST(CacheSize, RowsReachWhatIsExpandedBesideThem) {
+  const auto model = parse_text(R"(
+state @keys: f32[1,8,3] cache of keys rows 0 positions 1
+state @sinks: f32[1,1,3] parameter
+entry decode(x: f32[1,1,3], start: i64[1]) {
+  %new = dynamic_update_slice(@keys, x, start) {axis=1}
+  %column = expand(@sinks) {shape=[1,1,3]}
+  %both = concat(%column, %new) {axis=1}
+  return both = %both
+  update @keys = %new
+}
+)");
+  for (const int64_t rows : {4, 1, 2}) {
+    const auto other = with_cache_size(*with_cache_size(*model, {4, 8}), {rows, 16});
+    const Graph& decode = other->entry("decode");
+    EXPECT_EQ(decode.type(decode.outputs()[0].value).shape.to_string(),
+              "[" + std::to_string(rows) + ",17,3]");
+  }
+}
+
 TEST(CacheSize, WhatHasNoOtherSizeIsAnError) {
   const auto refused = [](const std::string& text, const CacheSize& size,
                           const std::vector<std::string>& parts) {
