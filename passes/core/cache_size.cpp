@@ -173,29 +173,29 @@ class CacheResizer {
     std::vector<Value> inputs;
     for (const ValueId id : node.inputs) inputs.push_back(at(id));
     graph_.set_origins(node.origins);
-    if (const auto concat = match<ops::Concat>(node)) expand_again(node, concat->axis, inputs);
+    if (const auto concat = match<ops::Concat>(node)) expand_beside(node, concat->axis, inputs);
     const std::vector<Value> outputs = with_context(
         [&] { return graph_.add_node(*node.op, attributes_of(node, inputs), inputs, node.name); },
         [&] { return "in node '" + node.name + "'"; });
     for (size_t k = 0; k < outputs.size(); ++k) at(node.outputs[k]) = outputs[k];
   }
 
-  // A value that was expanded to stand beside one of the cache, as sinks do beside scores, is expanded to its new size.
-  void expand_again(const Node& node, int64_t concat_axis, std::vector<Value>& inputs) {
+  // Expands what stands beside a value of the cache, as sinks do beside scores, to its new size. An expand for one row may be left out
+  // where it changes nothing.
+  void expand_beside(const Node& node, int64_t concat_axis, std::vector<Value>& inputs) {
     const auto is_resized = [&](size_t i) { return !(inputs[i].shape() == old_.type(node.inputs[i]).shape); };
     size_t resized = 0;
     while (resized < inputs.size() && !is_resized(resized)) ++resized;
     if (resized == inputs.size()) return;
-    const Shape &before = old_.type(node.inputs[resized]).shape, &now = inputs[resized].shape();
+    const Shape now = inputs[resized].shape();
     for (size_t i = 0; i < inputs.size(); ++i) {
+      if (is_resized(i)) continue;
+      Shape shape = now;
+      const int axis = normalize_axis(concat_axis, shape.rank());
+      shape[axis] = inputs[i].shape()[axis];
       const Node* made_by = producer(old_, node.inputs[i]);
-      if (is_resized(i) || !made_by || !is<ops::Expand>(*made_by)) continue;
-      Shape shape = inputs[i].shape();
-      for (int axis = 0; axis < shape.rank(); ++axis)
-        if (axis != normalize_axis(concat_axis, shape.rank()) && shape[axis] == before[axis])
-          shape[axis] = now[axis];
-      inputs[i] =
-          graph_.add_node(*made_by->op, to_attributes(ops::Expand{shape}), {at(made_by->inputs[0])})[0];
+      const Value source = made_by && is<ops::Expand>(*made_by) ? at(made_by->inputs[0]) : inputs[i];
+      if (!(inputs[i].shape() == shape)) inputs[i] = emit(ops::Expand{shape}, {source});
     }
   }
 
