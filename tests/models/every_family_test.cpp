@@ -5,9 +5,11 @@
 
 #include <cmath>
 
+#include "executor/generation/engine.h"
 #include "executor/session.h"
 #include "models/formats/hugging_face/adapter.h"
 #include "models/formats/hugging_face/import.h"
+#include "models/generation/generator.h"
 #include "passes/precision/quantize.h"
 #include "passes/training/train_step.h"
 #include "tests/models/checkpoints.h"
@@ -148,6 +150,25 @@ TEST_P(SmallFamily, ComputesWithQuantizedWeights) {
     const double error = relative_error(quantized, whole);
     EXPECT_LT(error, bound);
     EXPECT_GT(error, 0);
+  }
+}
+
+// A cache of one row becomes one of four, of which a step for one text has two.
+TEST_P(SmallFamily, WritesTheSameTextInOneOfManyRows) {
+  models::Settings settings = testing::small_settings(GetParam());
+  settings["initializer_range"] = "0.15";
+  const std::shared_ptr<const Model> model = models::make_model(GetParam(), settings, /*seed=*/2);
+  std::vector<int64_t> alone;
+  for (const int64_t rows : {1, 4}) {
+    Session session = text::open_for_generation(models::with_cache(*model, rows, 32), {.threads = 1});
+    EXPECT_EQ(session.has_entry("decode_and_sample_first_2"), rows == 4);
+    generation::Engine engine(session);
+    const generation::RequestId id = engine.submit({{5, 1, 36, 0, 7}, {.max_tokens = 6, .temperature = 0}});
+    while (engine.step()) EXPECT_LE(engine.load().step_rows, 2);
+    const std::vector<int64_t> tokens = engine.poll(id).result->tokens;
+    EXPECT_EQ(tokens.size(), 6u);
+    if (rows == 1) alone = tokens;
+    EXPECT_EQ(tokens, alone);
   }
 }
 
