@@ -61,4 +61,11 @@ class CacheBudget {
   std::vector<int64_t> positions_;  // by row, those that have memory
 };
 
+// Returns the number of rows with a request.
+size_t busy_rows(const std::vector<Row>& rows);
+// Moves the texts of requests into the first `count` rows as far as these have room. A text that such a row keeps for later prompts goes
+// to a row behind them that keeps none or an older one; texts of conversations stay. Throws Error if a run fails; then what the row keeps
+// that was to be moved is not lost. Returns true if a request has another row now.
+bool move_to_first_rows(CacheRows& rows, CacheBudget& budget, size_t count);
+
 }  // namespace genesis::generation

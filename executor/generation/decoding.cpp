@@ -36,6 +36,19 @@ std::exception_ptr error_of_row(const std::exception_ptr& error, const Row& row)
   }
 }
 
+StepRows::StepRows(const Session& session, size_t rows, bool only_all) : sizes_({rows}) {
+  const std::string entry = decode_name({});
+  for (size_t half = rows / 2; half > 1 && !only_all; half /= 2)
+    if (session.has_entry(entry + first_rows_suffix(static_cast<int64_t>(half)))) sizes_.push_back(half);
+  std::ranges::reverse(sizes_);
+}
+
+size_t StepRows::at_least(size_t count) const { return *std::ranges::lower_bound(sizes_, count); }
+
+std::string StepRows::entry(const std::string& entry, size_t rows) const {
+  return rows == sizes_.back() ? entry : entry + first_rows_suffix(static_cast<int64_t>(rows));
+}
+
 bool Decoding::goes_on() const { return std::ranges::any_of(rows_, &Row::goes_on); }
 
 SamplingFeatures Decoding::features() const {

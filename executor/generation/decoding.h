@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "executor/generation/cache_budget.h"
 #include "executor/generation/cache_rows.h"
 #include "executor/generation/entry_points.h"
-#include "executor/generation/first_rows.h"
 #include "executor/generation/sampling_states.h"
 #include "executor/generation/speculation.h"
 #include "executor/session.h"
@@ -18,6 +18,21 @@ namespace genesis::generation {
 
 // Returns the error of a step, for the row whose logits made the step fail.
 std::exception_ptr error_of_row(const std::exception_ptr& error, const Row& row);
+
+// The numbers of rows that steps can have: those of the session's entry points with first_rows_suffix(), and all.
+class StepRows {
+ public:
+  // With `only_all`, steps have all rows.
+  StepRows(const Session& session, size_t rows, bool only_all);
+
+  // Returns the smallest number of rows, of those that steps can have, that is not below `count`.
+  size_t at_least(size_t count) const;
+  // Returns the entry point of these rows in place of `entry`, which has all of them.
+  std::string entry(const std::string& entry, size_t rows) const;
+
+ private:
+  std::vector<size_t> sizes_;  // ascending
+};
 
 class Decoding {
  public:

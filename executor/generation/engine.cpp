@@ -10,11 +10,11 @@
 #include "executor/generation/entry_points.h"
 #include "executor/generation/inbox.h"
 #include "executor/generation/one_step.h"
-#include "executor/generation/prompts/prefix_store.h"
-#include "executor/generation/prompts/prefixes.h"
-#include "executor/generation/prompts/prompt_reader.h"
-#include "executor/generation/prompts/shared_prompts.h"
+#include "executor/generation/prefix_store.h"
+#include "executor/generation/prefixes.h"
+#include "executor/generation/prompt_reader.h"
 #include "executor/generation/rewinding.h"
+#include "executor/generation/shared_prompts.h"
 
 namespace genesis::generation {
 namespace {

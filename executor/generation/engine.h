@@ -52,9 +52,9 @@ struct EngineOptions {
   // any text use no drafts.
   DraftOptions drafts = {};
   // A request without a conversation takes over what the cache still holds of an earlier or present text that begins as its prompt
-  // does (executor/generation/prompts/prefixes.h). Its text is the same; on a GPU up to rounding.
+  // does (executor/generation/prefixes.h). Its text is the same; on a GPU up to rounding.
   bool reuse_prefixes = false;
-  // Memory of the host for what the cache held of earlier prompts (executor/generation/prompts/prefix_store.h), in bytes. Needs
+  // Memory of the host for what the cache held of earlier prompts (executor/generation/prefix_store.h), in bytes. Needs
   // reuse_prefixes, and a cache that can go on from any token. 0: texts are kept in their rows alone, until others get those.
   int64_t prefix_bytes = 0;
   // On a GPU: texts know nothing of their neighbors there either, for the same number of rows and the same prefill_chunk. Prompts are

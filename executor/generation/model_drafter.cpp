@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "executor/generation/entry_points.h"
-#include "executor/generation/prompts/prompt_reader.h"
+#include "executor/generation/prompt_reader.h"
 #include "executor/generation/rewinding.h"
 #include "executor/generation/sampling_states.h"
 

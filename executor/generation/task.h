@@ -13,7 +13,7 @@ namespace genesis::generation {
 struct Text {
   std::vector<int64_t> tokens;
   int64_t cached = 0;  // number of leading tokens that the cache holds
-  // Number of leading tokens whose keys and values are those of every text that begins with them (executor/generation/prompts/prefixes.h).
+  // Number of leading tokens whose keys and values are those of every text that begins with them (executor/generation/prefixes.h).
   int64_t shareable = 0;
   uint64_t group = 0;   // Request::group of the request that began it
   int64_t adapter = 0;  // Request::adapter of the request that continued it last

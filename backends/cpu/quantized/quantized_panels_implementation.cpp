@@ -10,7 +10,7 @@ namespace {
 
 // With fewer than 24 rows of x, making panels costs more than it gains. Up to 32 rows belong to quantized_gemv as well, whose
 // bits do not depend on the number of rows: a short prompt is read in one chunk of up to 32 rows, padded only if the cache has
-// room (executor/generation/prompts/prompt_reader.cpp), and a text must not depend on the size of the cache.
+// room (executor/generation/prompt_reader.cpp), and a text must not depend on the size of the cache.
 constexpr int64_t kFewestRows = 33;
 
 struct Prepared {

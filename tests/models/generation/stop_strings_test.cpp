@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "executor/generation/prompts/prompt_reader.h"
+#include "executor/generation/prompt_reader.h"
 
 namespace genesis::text {
 namespace {

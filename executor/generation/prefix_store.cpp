@@ -1,4 +1,4 @@
-#include "executor/generation/prompts/prefix_store.h"
+#include "executor/generation/prefix_store.h"
 
 #include <algorithm>
 #include <utility>

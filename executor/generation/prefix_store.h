@@ -4,7 +4,7 @@
 // Prompts are cut into units of the largest chunk. A unit is found by a hash of its tokens and of the number of the unit before it, and
 // both are compared on a hit, so that no collision can take one text for another; the first unit of a prompt has its Request::group
 // and its adapter instead. Prompts that begin alike share units. What a unit holds is shareable in the sense of
-// executor/generation/prompts/prefixes.h, so that a text has the same bits with or without it.
+// executor/generation/prefixes.h, so that a text has the same bits with or without it.
 #pragma once
 
 #include <cstdint>

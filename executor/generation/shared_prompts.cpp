@@ -1,4 +1,4 @@
-#include "executor/generation/prompts/shared_prompts.h"
+#include "executor/generation/shared_prompts.h"
 
 #include <algorithm>
 

@@ -1,11 +1,11 @@
-#include "executor/generation/prompts/prompt_reader.h"
+#include "executor/generation/prompt_reader.h"
 
 #include <algorithm>
 #include <bit>
 #include <numeric>
 
 #include "executor/generation/entry_points.h"
-#include "executor/generation/prompts/prefixes.h"
+#include "executor/generation/prefixes.h"
 #include "executor/generation/rewinding.h"
 
 namespace genesis::generation {

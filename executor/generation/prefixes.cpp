@@ -1,4 +1,4 @@
-#include "executor/generation/prompts/prefixes.h"
+#include "executor/generation/prefixes.h"
 
 #include <algorithm>
 
