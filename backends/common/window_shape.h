@@ -31,6 +31,11 @@ struct WindowAxis {
   }
 };
 
+// Returns true if the only position of the window meets the only element of the axis, not padding.
+GENESIS_HOST_DEVICE inline bool is_single(const WindowAxis& a) {
+  return a.size == 1 && a.taps == 1 && a.positions == 1 && a.begin == 0;
+}
+
 struct WindowShape {
   WindowAxis axis[kMaxSpatialAxes];
 

@@ -124,7 +124,7 @@ def bench_train(tools, flags, results, *mesh, ranks=1, batch=BATCH):
         line += f", {ours['device_peak_bytes'] / 2**30:.1f} GiB"
     for name, peer in results.get("peer", {}).items():
         if "ms" in peer:
-            line += f"; {peer['ms'] / ours['median_ms']:.2f}x and {ours['device_peak_bytes'] / peer['peak_bytes']:.2f}x the memory of {name}"
+            line += f"; {batch * SEQ / ours['median_ms'] * 1e3 / peer['tokens_per_second']:.2f}x and {ours['device_peak_bytes'] / peer['peak_bytes']:.2f}x the memory of {name}"
     print(line, flush=True)
     return ours
 

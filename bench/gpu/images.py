@@ -110,10 +110,11 @@ def best_milliseconds(torch, step, runs=8):
     return best
 
 
-def torch_times(cases, patience, say, compiled=lambda: None):
-    """Returns the result of each case; calls compiled() before the first is timed, and say(case, result) as soon as there is one.
+def torch_times(cases, patience, say):
+    """Returns the result of each case; calls say(case, result) as soon as there is one.
 
-    A training step has several times the kernels of an inference, so it gets several threads to compile them.
+    A training step has several times the kernels of an inference: it gets four shares of the processors to compile them, and at
+    least three threads.
     """
     context = multiprocessing.get_context("spawn")
     all_results, workers = {}, []
@@ -129,7 +130,6 @@ def torch_times(cases, patience, say, compiled=lambda: None):
         while worker.is_alive() and not ready.wait(min(1.0, max(0.0, until - time.monotonic()))):
             if time.monotonic() > until:
                 worker.kill()
-    compiled()
     for case, worker, ready, turn, results in workers:
         turn.set()
         worker.join()

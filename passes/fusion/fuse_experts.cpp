@@ -21,6 +21,15 @@
 namespace genesis::passes {
 namespace {
 
+Dim last_size(const TensorType& type) { return type.shape[type.shape.rank() - 1]; }
+
+// Returns the product of the axes before the last.
+Dim leading_size(const TensorType& type) {
+  Dim rows = 1;
+  for (int axis = 0; axis + 1 < type.shape.rank(); ++axis) rows = rows * type.shape[axis];
+  return rows;
+}
+
 bool is_last_axis(const TensorType& type, int64_t axis) {
   return axis == -1 || axis == type.shape.rank() - 1;
 }
@@ -89,6 +98,8 @@ class RouterMatch {
     router_.sort = reader_of<ops::SortGroups>(topk_.outputs[1]);
     router_.factors = topk_.outputs[0];
     if (!router_.sort || !find_scores(topk_.inputs[0])) return std::nullopt;
+    if (!(last_size(graph_.type(topk_.inputs[0])) == Dim(match<ops::SortGroups>(*router_.sort)->groups)))
+      return std::nullopt;
     if (uses_.count(topk_.outputs[1]) != (has_bias() ? 2 : 1)) return std::nullopt;
     find_normalization();
     find_factor();
@@ -157,7 +168,8 @@ class RouterMatch {
           least = *value, total = sum;
     const auto sum = match_sole<ops::Sum>(graph_, uses_, total);
     if (!sum || sum.input(0) != router_.factors || !sum->keep_dims || sum->axes.size() != 1 ||
-        !is_last_axis(graph_.type(router_.factors), sum->axes[0]))
+        !is_last_axis(graph_.type(router_.factors), sum->axes[0]) ||
+        !(graph_.type(division->outputs[0]) == graph_.type(router_.factors)))
       return;
     router_.op.normalized = true;
     router_.op.least_sum = least;
@@ -207,6 +219,21 @@ void add_scales(const Matched<ops::GroupedMatmul>& product, std::vector<ValueId>
   if (product->is_quantized()) inputs.push_back(product.input(2));
 }
 
+// Returns true if the sizes are those of experts, between which reshapes may have made others: `x` has rows, each of which `own`
+// repeats for its pairs, and `results` are the rows of `down`, one for each pair.
+bool sizes_fit(const Graph& graph, const Matched<ops::IndexSelect>& rows, ValueId own, const Node& down,
+               const Matched<ops::Embedding>& chosen, const Node& sum) {
+  const TensorType &x = graph.type(rows.input(0)), &places = graph.type(chosen.input(0));
+  const Dim pairs = graph.type(rows.input(1)).shape.numel();
+  if (x.shape.rank() < 2 || places.shape.rank() < 1) return false;
+  for (int axis = 1; axis + 1 < x.shape.rank(); ++axis)
+    if (!(x.shape[axis] == Dim(1))) return false;
+  const Dim hidden = last_size(graph.type(down.outputs[0]));
+  return last_size(graph.type(own)) == last_size(x) && leading_size(graph.type(own)) == pairs &&
+         places.shape.numel() == pairs && graph.type(chosen.input(1)).shape == Shape{pairs, hidden} &&
+         graph.type(sum.outputs[0]).shape.numel() == leading_size(places) * hidden;
+}
+
 std::optional<ExpertNodes> find_experts(const Graph& graph, const Uses& uses, const Node& sum) {
   const auto product = match<ops::Matmul>(sum);
   if (!product || !product->is_plain() || product->transpose_a || product->transpose_b ||
@@ -228,7 +255,8 @@ std::optional<ExpertNodes> find_experts(const Graph& graph, const Uses& uses, co
   const auto rows = match<ops::IndexSelect>(graph, behind_reshapes(graph, gate.input(0)));
   const ValueId factors = behind_reshapes(graph, product.input(0));
   const auto narrowed = match<ops::Cast>(graph, factors);
-  if (!rows || rows->axis != 0) return std::nullopt;
+  if (!rows || rows->axis != 0 || !sizes_fit(graph, rows, gate.input(0), *down.node, chosen, sum))
+    return std::nullopt;
   ExpertNodes found;
   found.op.format = gate->weight_format;
   found.op.down_format = down->weight_format;
@@ -311,7 +339,11 @@ class ExpertFuser {
     for (const ValueId id : inputs) types.push_back(graph_.type(id));
     for (const TensorType& type : types)
       if (!type.shape.is_constant()) return false;
-    return types_fit(op, types) && runs_natively(context_, op_def<Op>(), to_attributes(op), types);
+    try {
+      return types_fit(op, types) && runs_natively(context_, op_def<Op>(), to_attributes(op), types);
+    } catch (const Error&) {  // the op does not take these types
+      return false;
+    }
   }
   static bool types_fit(const ops::Route&, const std::vector<TensorType>&) { return true; }
   static bool types_fit(const ops::Experts&, const std::vector<TensorType>& types) {

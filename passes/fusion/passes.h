@@ -56,8 +56,8 @@ Graph fuse_cached_attention(const Graph& graph, const PassContext& context);
 Graph fuse_experts(const Graph& graph, const PassContext& context);
 
 // Makes what follows a convolution its epilogue: factors and sums by channel, such as a batch norm with its running statistics, a
-// residual and relu, relu6 or hardswish. They change sums that are in registers, and the convolution's result is written once.
-// Vectors of channels are combined in small nodes of their own.
+// residual and relu, relu6 or hardswish, on GPUs also silu and sigmoid. They change sums that are in registers, and the
+// convolution's result is written once. Vectors of channels are combined in small nodes of their own.
 Graph fuse_convolution(const Graph& graph, const PassContext& context);
 
 // add(x, embedding_grad(indices, dy)) -> index_add(x, indices, dy). A language model whose head shares the embedding's weights

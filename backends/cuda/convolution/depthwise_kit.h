@@ -42,7 +42,7 @@ inline std::optional<std::string> declines(const KernelQuery& query, bool transp
   if (!s.channels_last || s.dtype == DType::f64) return "takes channels behind the spatial axes";
   if (s.in_each != 1 || s.out_each != 1 || s.groups % (16 / static_cast<int64_t>(size_of(s.dtype))) != 0)
     return "takes one channel for each group, and channels that fill 16 bytes";
-  if (z.size != 1 || z.taps != 1 || z.positions != 1) return "takes two spatial axes";
+  if (!is_single(z)) return "takes two spatial axes";
   if (y.dilation != 1 || x.dilation != 1 || y.stride != x.stride || x.stride > (transposed ? 1 : 2))
     return "takes no dilation, and equal strides of 1 or 2, transposed of 1";
   if (x.taps != 3 && x.taps != 5 && x.taps != 7) return "takes windows 3, 5 or 7 wide";

@@ -2,6 +2,7 @@
 // terms are taps times input channels, which follow each other in memory where the channels are last.
 #include "backends/cuda/convolution/few_tiles.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "backends/cuda/convolution/few_tiles_feed.h"
@@ -263,18 +264,28 @@ void run_few_tiles(const KernelContext& c) {
   made.shape.dtype == DType::bf16 ? launch_type<__nv_bfloat16>(c, made) : launch_type<__half>(c, made);
 }
 
+// Returns true if the places of an axis's elements may exceed 32 bits.
+bool moves_far(const WindowAxis& a) {
+  constexpr int64_t kFar = int64_t{1} << 28;
+  const auto is_far = [](int64_t steps, int64_t step) {
+    return steps > 0 && (steps >= kFar || step >= kFar || steps * step >= kFar);
+  };
+  return a.begin >= kFar || is_far(a.positions - 1, a.stride) || is_far(a.taps - 1, a.dilation);
+}
+
 // Larger maps fill the chip with larger tiles, which cuDNN multiplies faster.
 constexpr double kMaxCycles = 9000;
 
 std::optional<std::string> declines_few_tiles(const KernelQuery& query) {
   const ConvolutionShape s = convolution_shape(query);
-  const WindowAxis& z = s.windows.axis[0];
+  const auto& [z, y, x] = s.windows.axis;
   if (!is_low_precision(s.dtype)) return "takes bf16 and f16";
   if (!s.channels_last || s.groups != 1) return "takes channels behind the spatial axes, in one group";
   if (s.in() % 8 != 0 || s.out() % 8 != 0) return "takes channels that fill 16 bytes";
-  if (z.size != 1 || z.taps != 1 || z.positions != 1) return "takes two spatial axes";
-  if (s.batch * s.in() * s.out() * s.windows.elements() * s.windows.positions() == 0)
-    return "takes tensors with elements";
+  if (!is_single(z)) return "takes two spatial axes";
+  const int64_t sizes[] = {s.batch, s.in(), s.out(), y.size, x.size, y.positions, x.positions};
+  if (std::ranges::count(sizes, 0) > 0) return "takes tensors with elements";
+  if (moves_far(y) || moves_far(x)) return "takes padding and windows of fewer than 2^28 elements";
   const int64_t most = std::numeric_limits<int32_t>::max();
   if (checked_mul(s.batch * s.in(), s.windows.elements()) > most ||
       checked_mul(positions_of(s), s.out()) > most || checked_mul(s.out(), s.depth()) > most)

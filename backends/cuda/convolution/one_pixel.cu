@@ -1,5 +1,6 @@
 #include "backends/cuda/convolution/one_pixel.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "backends/cuda/convolution/window_epilogue.h"
@@ -91,7 +92,7 @@ constexpr int64_t kMaxProducts = int64_t{1} << 26;  // from here on tensor cores
 std::optional<std::string> one_pixel_declines(const KernelQuery& query) {
   const ConvolutionShape s = convolution_shape(query);
   if (!is_low_precision(s.dtype)) return "takes bf16 and f16";
-  if (s.groups != 1 || s.windows.taps() != 1 || s.windows.positions() != 1 || s.windows.elements() != 1)
+  if (s.groups != 1 || !std::ranges::all_of(s.windows.axis, is_single))
     return "takes windows of one element over one pixel, in one group";
   if (s.batch * s.in() * s.out() == 0) return "takes tensors with elements";
   if (s.batch > std::numeric_limits<uint16_t>::max() || checked_mul(s.batch * s.in(), s.out()) > kMaxProducts)

@@ -107,7 +107,7 @@ namespace {
 // Returns the types of rows, sorted, places and offsets for ids of this shape.
 std::vector<TensorType> sorted_types(const Shape& ids, int64_t groups) {
   const TensorType pairs{DType::i64, {ids.numel()}};
-  return {pairs, pairs, {DType::i64, ids}, {DType::i64, {groups + 1}}};
+  return {pairs, pairs, {DType::i64, ids}, {DType::i64, {checked_add(groups, 1)}}};
 }
 
 // Returns the type of three-dimensional weights, decoded.
@@ -121,6 +121,13 @@ TensorType expert_weights_type(Types in, int weights, int scales, WeightFormat f
     fail("experts: weights must be {} with three axes, the first of them experts, got {}", name_of(dtype),
          type.to_string());
   return type;
+}
+
+// Returns the product of the axes before the last.
+Dim leading_size(const Shape& shape) {
+  Dim size = 1;
+  for (int axis = 0; axis + 1 < shape.rank(); ++axis) size = size * shape[axis];
+  return size;
 }
 
 void check_type(std::string_view what, const TensorType& type, const TensorType& wanted) {
@@ -162,6 +169,9 @@ std::vector<TensorType> Experts::infer(Types in) const {
   if (!is_float(x.dtype) || x.shape.rank() < 1 || places.dtype != DType::i64 || places.shape.rank() < 1)
     fail("experts: x must be floating-point [..., k] and places i64 [..., chosen], got {} and {}",
          x.to_string(), places.to_string());
+  if (!(leading_size(x.shape) == leading_size(places.shape)))
+    fail("experts: x and places must have the same number of rows, got {} and {}", x.to_string(),
+         places.to_string());
   const TensorType gate = expert_weights_type(in, kGate, scales(), format, x.dtype),
                    up = expert_weights_type(in, kUp, scales() + 1, format, x.dtype),
                    down = expert_weights_type(in, kDown, down_scales(), down_format, x.dtype);

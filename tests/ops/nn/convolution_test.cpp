@@ -207,10 +207,8 @@ void check_epilogue(const std::string& name, std::vector<int64_t> x, std::vector
              },
          .gradient = false,
          .tolerance = weight[1] > 100 ? 1e-4 : 2e-5,  // sums of 36 or 1224 terms times a scale of 4
-         .tolerance_low =
-             weight[1] > 100
-                 ? 0.15
-                 : 0.06});  // and so in 16 bits, whose sums may be rounded first  // and so in 16 bits
+         // The same holds in 16 bits, whose sums may be rounded first.
+         .tolerance_low = weight[1] > 100 ? 0.15 : 0.06});
 }
 
 TEST(Convolution, HasAScaleABiasAnAddendAndAnActivation) {
@@ -244,6 +242,10 @@ TEST(Convolution, HasFewTiles) {
   last({9, 24, 1, 1}, {5, 24, 1, 1}, kPoint, kSigmoid);
   last({1, 90, 1, 1}, {33, 90, 1, 1}, kPoint, kRelu);
   last({2, 7, 1, 1}, {3, 7, 1, 1}, kPoint, kSilu);
+  // The only position of the window meets padding.
+  last({2, 8, 1, 1}, {8, 8, 1, 1}, {{1, 1}, {3, 3}, {1, 1}, {1, 1}, {1, 1}}, kRelu);
+  last({1, 8, 1, 1}, {8, 8, 1, 1}, {{1, 1}, {2, 2}, {1, 1}, {1, 1}, {0, 0}}, kNone);
+  last({1, 64, 1, 7, 7}, {64, 64, 1, 3, 3}, {{1, 3, 3}, {3, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, kNone);
 }
 
 // The form that inference on a CPU has: single pixels, rows of few channels, several taps, groups, channels by themselves.

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <utility>
 
+#include "schema/encoding/q4m.h"
 #include "schema/ops/elementwise/cast.h"
 #include "tests/op_harness.h"
 
@@ -145,18 +148,27 @@ struct ExpertSizes {
   }
 };
 
+// The scales of `blocks` blocks: numbers, or for q4m words with scales from 2^-9 to 1/137 and some zeros.
+CaseInput scales_of(std::vector<int64_t> shape, int64_t blocks, WeightFormat format) {
+  std::vector<double> scales;
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t word = (i * 7 % 23 == 9 ? 0 : (14 << 4) + i * 7 % 31) << 7 | i * 13 % 128;
+    scales.push_back(format == WeightFormat::kQ4m ? static_cast<double>(word)
+                                                  : static_cast<double>(i * 7 % 23 - 9) / 4096);
+  }
+  if (format == WeightFormat::kQ4m) return integer_data(std::move(shape), scales, DType::i16);
+  CaseInput scale = real_data(std::move(shape), scales);
+  scale.differentiable = false;
+  scale.keep_dtype = true;
+  return scale;
+}
+
 // The stored parts of weights [experts, lines, k], with values that bytes of x hold exactly.
 std::vector<CaseInput> stored(int64_t experts, int64_t lines, int64_t k, WeightFormat format) {
   if (format == WeightFormat::kPlain) return {real({experts, lines, k}, -0.3, 0.3)};
-  std::vector<double> scales;
-  for (int64_t i = 0; i < experts * lines * k / 32; ++i)
-    scales.push_back(static_cast<double>(i * 7 % 23 - 9) / 4096);
-  CaseInput scale = real_data({experts, lines, k / 32}, scales);
-  scale.differentiable = false;
-  scale.keep_dtype = true;
   return {has_four_bits(format) ? integers({experts, lines, k / 2}, 0, 256, DType::u8)
                                 : integers({experts, lines, k}, -127, 128, DType::i8),
-          scale};
+          scales_of({experts, lines, k / 32}, experts * lines * k / 32, format)};
 }
 
 double weight_at(const Ref& data, const Ref* scales, WeightFormat format, int64_t line, int64_t p,
@@ -164,8 +176,11 @@ double weight_at(const Ref& data, const Ref* scales, WeightFormat format, int64_
   if (format == WeightFormat::kPlain) return data[line * k + p];
   const bool halves = has_four_bits(format);
   const auto byte = static_cast<int>(data[halves ? line * k / 2 + p / 32 * 16 + p % 16 : line * k + p]);
-  const int quant = !halves ? byte : (p % 32 < 16 ? byte & 15 : byte >> 4) - kQ4Zero;
-  return quant * (*scales)[line * (k / 32) + p / 32];
+  const int quant = !halves ? byte : p % 32 < 16 ? byte & 15 : byte >> 4;
+  const double scale = (*scales)[line * (k / 32) + p / 32];
+  if (format == WeightFormat::kQ4m)
+    return Q4mGrid(static_cast<uint16_t>(static_cast<int16_t>(scale))).value(static_cast<float>(quant));
+  return (halves ? quant - kQ4Zero : quant) * scale;
 }
 
 Ref expert_sums(const ExpertSizes& s, const ops::Experts& op, const Refs& in) {
@@ -242,22 +257,21 @@ void check_experts(const std::string& name, const ExpertSizes& s) {
   if (gate.size() > 1) inputs.insert(inputs.end(), {gate[1], up[1]});
   if (down.size() > 1) inputs.push_back(down[1]);
   const bool plain = s.format == WeightFormat::kPlain && s.down == WeightFormat::kPlain;
-  check(
-      {.name = "experts_" + name,
-       .inputs = inputs,
-       .build =
-           [op](const Inputs& in) {
-             std::vector<Value> values = in.values;
-             for (size_t i = static_cast<size_t>(op.scales()); i < values.size(); ++i)
-               values[i] = cast(values[i], DType::f16);
-             return Outputs{emit(op, values)};
-           },
-       .reference = [s, op](const Refs& in) { return Refs{expert_sums(s, op, in)}; },
-       .gradient = false,
-       .f64 = plain,
-       // Products with quantized weights round what they multiply to bytes.
-       .tolerance = plain ? 4e-6 : 0.03,
-       .tolerance_low = plain ? 0.02 : 0.05});
+  check({.name = "experts_" + name,
+         .inputs = inputs,
+         .build =
+             [op](const Inputs& in) {
+               std::vector<Value> values = in.values;
+               for (size_t i = static_cast<size_t>(op.scales()); i < values.size(); ++i)
+                 if (is_float(values[i].dtype())) values[i] = cast(values[i], DType::f16);
+               return Outputs{emit(op, values)};
+             },
+         .reference = [s, op](const Refs& in) { return Refs{expert_sums(s, op, in)}; },
+         .gradient = false,
+         .f64 = plain,
+         // Products with quantized weights round what they multiply to bytes.
+         .tolerance = plain ? 4e-6 : 0.03,
+         .tolerance_low = plain ? 0.02 : 0.05});
 }
 
 TEST(Experts, ProductsAndTheirWeightedSum) {
@@ -270,12 +284,66 @@ TEST(Experts, ProductsAndTheirWeightedSum) {
 }
 
 TEST(Experts, QuantizedWeights) {
-  for (const WeightFormat format : {WeightFormat::kQ8, WeightFormat::kQ4}) {
-    const std::string name = format == WeightFormat::kQ8 ? "q8" : "q4";
+  for (const WeightFormat format : {WeightFormat::kQ8, WeightFormat::kQ4, WeightFormat::kQ4m}) {
+    const std::string name(EnumNames<WeightFormat>::names[static_cast<size_t>(format)]);
     check_experts(name, {.rows = {2}, .format = format, .down = format});
     check_experts(name + "_rows", {.rows = {7}, .format = format, .down = WeightFormat::kQ8, .addend = true});
     check_experts(name + "_down", {.rows = {1}, .down = format});
   }
+  // Rows of several chunks of bytes, and more experts of a row than a block has warps.
+  check_experts("q4m_long", {.rows = {2},
+                             .chosen = 12,
+                             .experts = 13,
+                             .k = 2080,
+                             .n = 32,
+                             .hidden = 5,
+                             .format = WeightFormat::kQ4m,
+                             .down = WeightFormat::kQ4m});
+}
+
+// Runs 300 experts with two of two rows each, on all devices that there are.
+TEST(Experts, ReportRowsPlacesAndOffsetsThatCannotBe) {
+  constexpr int64_t kExperts = 300;
+  const auto run = [](const std::vector<int64_t>& rows, const std::vector<int64_t>& places, int64_t bad,
+                      int64_t offset, const std::string& device) {
+    std::vector<int64_t> offsets(kExperts + 1, 4);
+    std::iota(offsets.begin(), offsets.begin() + 4, 0);
+    if (bad >= 0) offsets[static_cast<size_t>(bad)] = offset;
+    const std::vector<float> weights(kExperts * 2, 0.5f), ones(4, 1.0f);
+    return run_graph(
+        {{"x", Tensor::of<float>({2, 2}, ones)},
+         {"gate", Tensor::of<float>({kExperts, 1, 2}, weights)},
+         {"up", Tensor::of<float>({kExperts, 1, 2}, weights)},
+         {"down", Tensor::of<float>({kExperts, 2, 1}, weights)},
+         {"rows", Tensor::of<int64_t>({4}, rows)},
+         {"offsets", Tensor::of<int64_t>({kExperts + 1}, offsets)},
+         {"places", Tensor::of<int64_t>({2, 2}, places)},
+         {"factors", Tensor::of<float>({2, 2}, ones)}},
+        [](const Inputs& in) {
+          return std::vector<std::pair<std::string, Value>>{{"y", emit(ops::Experts{}, in.values)}};
+        },
+        {.device = device});
+  };
+  const std::vector<int64_t> rows = {0, 0, 1, 1}, places = {0, 1, 2, 3};
+  for (const std::string device : {"cpu", "cuda"}) {
+    if (device == "cuda" && !why_no_cuda().empty()) continue;
+    run(rows, places, -1, 0, device);
+    expect_error([&] { run({0, 0, 2, 1}, places, -1, 0, device); }, {"2", "experts"});
+    expect_error([&] { run({0, -1, 1, 1}, places, -1, 0, device); }, {"-1", "experts"});
+    expect_error([&] { run(rows, {0, 1, 4, 3}, -1, 0, device); }, {"4", "experts"});
+    expect_error([&] { run(rows, places, kExperts, 5, device); }, {"5", "experts"});
+    expect_error([&] { run(rows, places, 280, 3, device); }, {"experts"});
+  }
+}
+
+TEST(Experts, ANanIsTheGreatestScore) {
+  const std::vector<float> logits = {INFINITY, std::nanf(""), 1, 1, INFINITY, 2, INFINITY, 3, INFINITY};
+  const auto chosen = run_graph({{"logits", Tensor::of<float>({3, 3}, logits)}}, [](const Inputs& in) {
+    const auto route = emit_node(ops::Route{.k = 1, .scores = RouteScores::kSoftmaxOfChosen}, {in[0]});
+    return std::vector<std::pair<std::string, Value>>{{"offsets", route[4]}, {"places", route[3]}};
+  });
+  EXPECT_EQ(chosen.at("offsets").to_doubles(), (std::vector<double>{0, 1, 3, 3}));
+  EXPECT_EQ(chosen.at("places").to_doubles(), (std::vector<double>{1, 2, 0}));
 }
 
 TEST(Experts, SayWhatDoesNotFit) {
@@ -290,6 +358,27 @@ TEST(Experts, SayWhatDoesNotFit) {
   const auto infer = [](const std::vector<TensorType>& types, const ops::Route& op) {
     infer_case(types, [op](const Inputs& in) { return Outputs(emit_node(op, in.values)); });
   };
+  expect_error(
+      [&] {
+        infer_case({{DType::i64, {2, 4}}}, [](const Inputs& in) {
+          return Outputs{sort_groups(in[0], std::numeric_limits<int64_t>::max()).offsets};
+        });
+      },
+      {"sort_groups"});
+  const TensorType weights{DType::f32, {3, 4, 4}}, choices{DType::i64, {2, 2}};
+  expect_error(
+      [&] {
+        infer_case({{DType::f32, {0, 4}},
+                    weights,
+                    weights,
+                    weights,
+                    {DType::i64, {4}},
+                    {DType::i64, {4}},
+                    choices,
+                    {DType::f32, {2, 2}}},
+                   [](const Inputs& in) { return Outputs{emit(ops::Experts{}, in.values)}; });
+      },
+      {"x and places must have the same number of rows"});
   expect_error([&] { infer({{DType::f32, {2, 4}}}, {.k = 5}); }, {"k must be from 1 to 4"});
   expect_error([&] { infer({{DType::f32, {2, 4}}, {DType::f32, {3}}}, {.k = 2}); }, {"bias must be f32[4]"});
 }

@@ -50,6 +50,17 @@ TEST(FuseExperts, LeaveOtherRouters) {
   is_left("%p = softmax(logits) {axis=0}\n%t = topk(%p) {k=3}\n%f = neg(%t)\n" + std::string(kSort));
   is_left("%p = softmax(logits)\n%t = topk(%p) {k=3, largest=false}\n%f = neg(%t)\n" + std::string(kSort));
   is_left("%p = softmax(logits)\n%t = topk(%p) {k=3}\n%f = cast(%t:1) {dtype=f32}\n" + std::string(kSort));
+  is_left("%p = softmax(logits)\n%t = topk(%p) {k=3}\n%f = neg(%t)\n%s = sort_groups(%t:1) {groups=16}\n");
+}
+
+// A quotient of more axes than the factors is left behind the route.
+TEST(FuseExperts, LeaveDivisionsThatChangeTheType) {
+  const std::string text =
+      fused(router("%p = softmax(logits)\n%t = topk(%p) {k=3}\n" + std::string(kSort) + kSum +
+                   "%e = full() {value=0.5, dtype=f32, shape=[1,1,1,1]}\n%more = add(%sum, %e)\n"
+                   "%f = div(%t, %more)\n"));
+  EXPECT_NE(text.find("route("), std::string::npos) << text;
+  EXPECT_NE(text.find("div("), std::string::npos) << text;
 }
 
 // --- experts
@@ -87,6 +98,27 @@ TEST(FuseExperts, LeaveOtherProducts) {
   is_left(std::string(kProducts) + kResults + "return y = %y\nreturn h = %h\n}\n");
   is_left(std::string(kProducts) + "%d = grouped_matmul(%h, @gate, offsets) {transpose_weights=false}\n" +
           std::string(kResults).substr(std::string(kResults).find("%c")) + "return y = %y\n}\n");
+}
+
+// Rows of x that are no rows of the products, because reshapes join or cut them.
+TEST(FuseExperts, LeaveRowsOfOtherSizes) {
+  const auto is_left = [](const std::string& x, const std::string& rows, const std::string& own) {
+    const std::string text = fused(
+        "state @gate: f32[4,6,5] parameter\nstate @up: f32[4,6,5] parameter\n"
+        "state @down: f32[4,5,6] parameter\nentry decode(x: f32" +
+        x + ", rows: i64" + rows +
+        ", offsets: i64[5], places: i64[3,2], factors: f32[3,2]) {\n"
+        "%all = index_select(x, rows) {axis=0}\n%own = reshape(%all) {shape=" +
+        own +
+        "}\n"
+        "%g = grouped_matmul(%own, @gate, offsets)\n%u = grouped_matmul(%own, @up, offsets)\n"
+        "%h = swiglu(%g, %u)\n%d = grouped_matmul(%h, @down, offsets)\n%c = embedding(places, %d)\n"
+        "%w = reshape(factors) {shape=[3,1,2]}\n%s = matmul(%w, %c)\nreturn y = %s\n}\n");
+    EXPECT_EQ(text.find("experts("), std::string::npos) << text;
+  };
+  is_left("[3,2,5]", "[6]", "[12,5]");
+  is_left("[3,10]", "[3]", "[6,5]");
+  is_left("[3,10]", "[6]", "[12,5]");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "backends/cpu/gemm/row_groups.h"
 #include "backends/cpu/kernels.h"
@@ -50,8 +51,10 @@ void run_sort_groups(const KernelContext& c) {
 
 // --- route
 
-// Returns a number in the order of scores: NaN is the greatest.
-float rank_of(float score) { return std::isnan(score) ? INFINITY : score; }
+// Returns true if a score is before another one: NaN is the greatest, and NaNs are equal.
+bool is_greater(float a, float b) {
+  return std::pair(std::isnan(a), std::isnan(a) ? 0 : a) > std::pair(std::isnan(b), std::isnan(b) ? 0 : b);
+}
 
 void softmax_of(float* x, int64_t n) {
   const float greatest = *std::max_element(x, x + n);
@@ -66,10 +69,10 @@ void choose(const ops::Route& op, const float* bias, int64_t experts, float* sco
   if (op.scores == RouteScores::kSoftmax) softmax_of(scores, experts);
   if (op.scores == RouteScores::kSigmoid)
     for (int64_t i = 0; i < experts; ++i) scores[i] = 1 / (1 + std::exp(-scores[i]));
-  const auto wanted = [&](int64_t i) { return rank_of(bias ? scores[i] + bias[i] : scores[i]); };
+  const auto wanted = [&](int64_t i) { return bias ? scores[i] + bias[i] : scores[i]; };
   std::iota(order, order + experts, int64_t{0});
   std::partial_sort(order, order + op.k, order + experts, [&](int64_t a, int64_t b) {
-    return wanted(a) != wanted(b) ? wanted(a) > wanted(b) : a < b;
+    return is_greater(wanted(a), wanted(b)) || (a < b && !is_greater(wanted(b), wanted(a)));
   });
   for (int64_t i = 0; i < op.k; ++i) factors[i] = scores[order[i]];
   if (op.scores == RouteScores::kSoftmaxOfChosen) softmax_of(factors, op.k);

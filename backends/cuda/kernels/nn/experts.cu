@@ -30,18 +30,6 @@ struct ExpertCall {
   FaultReport fault;
 };
 
-// Returns the group of a place; -1 if it has none. All threads of a warp call it.
-__device__ int group_of(const Groups& groups, int64_t place) {
-  constexpr int kBatch = 8;  // offsets of a lane that are read at the same time
-  int below = 0;             // offsets up to the place
-  for (int base = static_cast<int>(threadIdx.x) % kLanes; base <= groups.count; base += kBatch * kLanes)
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i)
-      below += base + i * kLanes <= groups.count && groups.offsets[base + i * kLanes] <= place;
-  const int group = warp_sum(below) - 1;
-  return group < groups.count ? group : -1;
-}
-
 // The places of a block, all of one group: with M = 1 the place with the block's number, else those of the group with this number.
 template <int M>
 struct OwnPlaces {
@@ -129,7 +117,7 @@ template <WeightFormat kFormat, class T, int N, int M>
 __global__ void __launch_bounds__(kBlock, M == 1 ? 4 : 2)
     multiply_gate_up(const __grid_constant__ ExpertCall call) {
   begin_in_order();
-  if (blockIdx.x == 0) clear_other_rows<T>(call.groups, 0, nullptr, call.fault);
+  if (blockIdx.x == 0) check_offsets(call.groups, threadIdx.x, kBlock, call.fault);
   constexpr int kStep = kWarps * kLines / 2, kColumns = kStep * kSteps<kFormat, M>;
   const int64_t across = (call.n + kColumns - 1) / kColumns, column = blockIdx.x % across * kColumns;
   const OwnPlaces<M> own(call.groups, blockIdx.x / across);
@@ -384,7 +372,7 @@ void run_experts(const KernelContext& c) {
   });
 }
 
-// Quantized rows are read in accesses of 16 bytes.
+// The kernel gains with few pairs: more of them take the products of grouped_matmul.
 std::optional<std::string> decline_many(const KernelQuery& query) {
   if (query.inputs[Op::kPlaces].numel() > kMaxPairs)
     return "more than " + std::to_string(kMaxPairs) + " pairs";

@@ -88,18 +88,6 @@ __global__ void __launch_bounds__(kPlainThreads)
 constexpr int kWarps = 8, kColumns = 4;  // columns of a warp
 constexpr int64_t kMaxFewRows = 256;
 
-// Returns the group of a row, -1 if it has none. All threads of a warp call it.
-__device__ int group_of(const Groups& groups, int64_t row) {
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  for (int base = 0; base < groups.count; base += kLanes) {
-    const int g = base + lane;
-    const bool has = g < groups.count && row >= groups.first(g) && row < groups.end(g);
-    if (const unsigned found = __ballot_sync(0xffffffffu, has))
-      return base + __ffs(static_cast<int>(found)) - 1;
-  }
-  return -1;
-}
-
 template <class T>
 __global__ void __launch_bounds__(kWarps* kLanes)
     multiply_rows(Groups groups, int64_t n, int64_t k, const T* x, const T* weights, T* y) {

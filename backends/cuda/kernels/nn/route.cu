@@ -1,5 +1,7 @@
 // sort_groups and route. Pairs are sorted by counting: threads rank the pairs of their block, in an order that is that of the pairs,
 // so that results do not depend on which thread comes first. The few rows of decoding take one block and one launch.
+#include <limits>
+
 #include "backends/cuda/device/exponential.h"
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/reduce.h"
@@ -130,10 +132,13 @@ __global__ void __launch_bounds__(kBlock)
   to.write(pair, id, to.offsets[id] + before_block[static_cast<int64_t>(blockIdx.x) * to.groups + id] + rank);
 }
 
-// One thread sorts pairs of any number of groups; offsets[g + 1] counts the pairs of g, then is their next place.
+// One thread sorts pairs of any number of groups; offsets[g] counts the pairs of g, then is their next place.
 __global__ void sort_slowly(const int64_t* ids, Sorted to, FaultReport fault) {
   for (int g = 0; g <= to.groups; ++g) to.offsets[g] = 0;
-  if (to.groups == 0) return;
+  if (to.groups == 0) {
+    if (to.pairs > 0) fault(ids[0], 0);
+    return;
+  }
   for (int64_t pair = 0; pair < to.pairs; ++pair) ++to.offsets[id_of(ids, pair, to, fault)];
   int64_t sum = 0;
   for (int g = 0; g <= to.groups; ++g) {
@@ -387,8 +392,18 @@ int64_t route_rows_scratch(const KernelQuery& query) {
   return ids_bytes(pairs) + counts_bytes(pairs, query.outputs[4].shape[0].value() - 1);
 }
 
+std::optional<std::string> decline_groups(const KernelQuery& query) {
+  if (query.outputs[3].shape[0].value() - 1 > std::numeric_limits<int>::max())
+    return "more than 2^31 - 1 groups";
+  return std::nullopt;
+}
+
 constexpr OpKernel kKernels[] = {
-    {"sort_groups", {.name = "counts", .run = run_sort_groups, .scratch_bytes = sort_groups_scratch}},
+    {"sort_groups",
+     {.name = "counts",
+      .run = run_sort_groups,
+      .can_run = decline_groups,
+      .scratch_bytes = sort_groups_scratch}},
     {"route", {.name = "one_block", .run = run_route_few, .can_run = decline_few}},
     {"route",
      {.name = "rows", .run = run_route_rows, .scratch_bytes = route_rows_scratch, .decomposed = true}}};
