@@ -22,7 +22,7 @@ class SessionMemory {
 
   StateMemory& states() { return states_; }
   const StateMemory& states() const { return states_; }
-  int64_t arena_bytes() const { return arena_bytes_; }  // of the shared arena
+  int64_t arena_bytes() const { return arena_bytes_; }  // the size of the shared arena
 
   // Returns true if no address that the runner of `compiled` knows has changed since it was last bound.
   bool is_bound(const Compiled& compiled) const { return compiled.generation == generation_; }

@@ -275,7 +275,7 @@ TEST(ImageLayers, LayersWithOneWeightPackItOnce) {
   std::set<ValueId> weights;
   for (const Node& node : packed.nodes())
     if (node.op == &kOpDef<ops::Convolution>) weights.insert(node.inputs[1]);
-  EXPECT_EQ(weights.size(), 2u);  // of three layers, and of the product by the transposed weight
+  EXPECT_EQ(weights.size(), 2u);  // The product reads the transposed weight.
 }
 
 // Following every addition of a chain to its product would take a quadratic time, and a deep stack.

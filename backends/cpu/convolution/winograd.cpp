@@ -35,7 +35,7 @@ struct WinogradProduct {
   int64_t tiles = 0;                                      // tiles of all images
   int64_t wave = 0;                                       // a multiple of the pixels of a product
   int64_t panels_at_once = 0;                             // most panels of a part
-  int64_t most_parts = 0;                                 // of a round
+  int64_t most_parts = 0;                                 // A round has no more.
   int64_t zeros = 0, tasks = 0, pixels = 0, weights = 0;  // places in scratch memory
   int64_t bytes = 0;                                      // size of scratch memory
 
