@@ -27,7 +27,7 @@ MemoryStatistics Inspector::memory() const {
   Session::Impl& session = *session_.impl_;
   const OneCall call = session.one_call();
   const DeviceUse use = session.device().use();
-  return {.arena_bytes = session.memory().arena_bytes(),
+  return {.arena_bytes = session.arena_bytes(),
           .state_bytes = session.states().owned_bytes(),
           .mapped_bytes = session.states().mapped_bytes(),
           .device_bytes = use.bytes,

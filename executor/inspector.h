@@ -43,7 +43,9 @@ class OutputBlocks {
 };
 
 struct MemoryStatistics {
-  int64_t arena_bytes = 0;   // one arena for all entry points
+  // The arena that all entry points share, and one for each kept plan that has prepared values of its states, such as weights in
+  // the order in which kernels of a CPU read them.
+  int64_t arena_bytes = 0;
   int64_t state_bytes = 0;   // states with memory of their own
   int64_t mapped_bytes = 0;  // states and constants that are read directly from the model
   // GPU memory that this process holds, and the most it has held.

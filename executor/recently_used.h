@@ -33,6 +33,10 @@ class RecentlyUsed {
     values_.clear();
   }
   size_t size() const { return values_.size(); }
+  template <class Body>
+  void for_each(const Body& body) const {
+    for (const auto& [key, value] : values_) body(std::as_const(*value));
+  }
 
  private:
   void drop_oldest() {

@@ -6,8 +6,9 @@
 // The model provides the initial values of the states and is never modified; save() writes the current values.
 //
 // An entry point is compiled at its first run with a new set of sizes; the most recently used plans are kept. All entry points
-// share one arena. Weights that no compiled entry point writes are read directly from the mapped file; the others are copied
-// once. Sessions are independent of each other and may share a model.
+// share one arena; a plan that has prepared values of its states, such as packed weights, keeps them in another. Weights that no
+// compiled entry point writes are read directly from the mapped file; the others are copied once. Sessions are independent of each
+// other and may share a model.
 //
 // A Session may be used by one thread at a time: a call made while another one runs, from a second thread or from a callback, is
 // an Error. Several threads may use one in turn.

@@ -17,6 +17,17 @@ double seconds(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double>(end - start).count();
 }
 
+// Returns the plan that computes the values which `compiled` has prepared, without a runner.
+CompiledPtr preparing(const Compiled& compiled, Plan plan) {
+  auto prepared = std::make_shared<Compiled>();
+  prepared->work = Model::with_tables_of(*compiled.work);
+  prepared->plan = std::move(plan);
+  prepared->runner_options = compiled.runner_options;
+  prepared->runner_options.leaves_outputs = true;
+  prepared->keeps_arena = true;
+  return prepared;
+}
+
 }  // namespace
 
 Session::Impl::Impl(std::shared_ptr<const Model> model, SessionOptions options)
@@ -78,19 +89,12 @@ CompiledPtr Session::Impl::make(const std::string& entry, const Bindings& bindin
   compiled->plan = std::move(made.plan);
   compiled->runner_options = made.runner;
   compiled->prepared_tensors = std::move(made.prepared_tensors);
+  if (!compiled->prepared_tensors.empty())
+    compiled->prepared = preparing(*compiled, std::move(made.prepared));
   memory_.check_fits(*compiled, options_.device);
   const Clock::time_point planned = Clock::now();
-  device_->enter([&] { compiled->runner = device_->make_runner(compiled->plan, compiled->runner_options); });
-  if (!compiled->prepared_tensors.empty()) {
-    auto prepared = std::make_shared<Compiled>();
-    prepared->work = Model::with_tables_of(*compiled->work);
-    prepared->plan = std::move(made.prepared);
-    prepared->runner_options = made.runner;
-    prepared->keeps_arena = true;
-    memory_.check_fits(*prepared, options_.device);
-    device_->enter([&] { prepared->runner = device_->make_runner(prepared->plan, made.runner); });
-    compiled->prepared = std::move(prepared);
-  }
+  for (Compiled* each : {compiled.get(), compiled->prepared.get()})
+    if (each) device_->enter([&] { each->runner = device_->make_runner(each->plan, each->runner_options); });
   log_debug("'{}': {} steps planned in {:.3f} s, their kernels made ready in {:.3f} s", entry,
             compiled->plan.steps.size(), seconds(start, planned), seconds(planned, Clock::now()));
   return compiled;
@@ -105,6 +109,14 @@ void Session::Impl::keep_states_as(const StateStorage& storage) {
   kept_groups_ = storage.groups.size();
   compiled_.clear();
   staged_.reset();
+}
+
+int64_t Session::Impl::arena_bytes() const {
+  int64_t bytes = memory_.arena_bytes();
+  compiled_.for_each([&](const Compiled& each) {
+    if (each.prepared && each.prepared->arena) bytes += each.prepared->plan.arena_bytes;
+  });
+  return bytes;
 }
 
 void Session::Impl::prepare(Compiled& compiled) {

@@ -36,6 +36,8 @@ class Session::Impl {
   Device& device() { return *device_; }
   SessionMemory& memory() { return memory_; }
   StateMemory& states() { return memory_.states(); }
+  // The bytes of the arena that entry points share, and of those in which plans keep the values that they have prepared.
+  int64_t arena_bytes() const;
   int64_t plans() const { return static_cast<int64_t>(compiled_.size()); }
 
   // Returns the entry point compiled for these sizes, or for the sizes of the inputs.

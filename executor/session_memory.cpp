@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 #include <utility>
 
-#include "executor/memory_report.h"
 #include "executor/plan_buffers.h"
 #include "executor/runtime/aligned_memory.h"
 #include "executor/runtime/device_tensors.h"
@@ -108,22 +106,30 @@ bool SessionMemory::takes_memory(const Compiled& compiled, int32_t state) const 
   return compiled.work->state(state).role != StateRole::kCache && std::ranges::binary_search(written, state);
 }
 
+// Adds what the entry point would still have to allocate. `states` are those that count already: plans share them, but not
+// constants.
+void SessionMemory::add_need(const Compiled& compiled, std::set<int32_t>& states, MemoryNeed& need) const {
+  const int64_t bytes = compiled.plan.arena_bytes;
+  need.arena += compiled.keeps_arena ? bytes : std::max<int64_t>(0, bytes - arena_bytes_);
+  std::set<int32_t> constants;
+  for_each_buffer(compiled.plan, [&](const BufferRef& ref) {
+    if (ref.space == Space::kState && states.insert(ref.index).second && takes_memory(compiled, ref.index))
+      need.states += states_.missing_bytes(ref.index);
+    if (ref.space != Space::kConstant || !constants.insert(ref.index).second) return;
+    const bool is_prepared =
+        std::ranges::find(compiled.prepared_tensors, ref.index) != compiled.prepared_tensors.end();
+    if (!device_.reads_host_memory() && !is_prepared) need.constants += ref.bytes;
+  });
+}
+
 void SessionMemory::check_fits(const Compiled& compiled, const std::string& device_name) const {
   const Plan& plan = compiled.plan;
   const std::optional<int64_t> free = device_.free_bytes();
   if (!free) return;
-  MemoryNeed need{.arena =
-                      std::max<int64_t>(0, plan.arena_bytes - (compiled.keeps_arena ? 0 : arena_bytes_))};
-  std::set<std::pair<Space, int32_t>> seen;
-  for_each_buffer(plan, [&](const BufferRef& ref) {
-    if (!seen.emplace(ref.space, ref.index).second) return;
-    if (ref.space == Space::kState && takes_memory(compiled, ref.index))
-      need.states += states_.missing_bytes(ref.index);
-    const bool is_prepared =
-        std::ranges::find(compiled.prepared_tensors, ref.index) != compiled.prepared_tensors.end();
-    if (ref.space == Space::kConstant && !device_.reads_host_memory() && !is_prepared)
-      need.constants += ref.bytes;
-  });
+  MemoryNeed need;
+  std::set<int32_t> states;
+  add_need(compiled, states, need);
+  if (compiled.prepared) add_need(*compiled.prepared, states, need);
   if (need.total() > *free) fail_too_little_memory(device_name, need, *free, plan);
 }
 

@@ -1,13 +1,15 @@
-// The memory of a session on its device: states, one arena for all entry points, and copies of constants. It binds compiled entry
-// points to that memory. Only Session::Impl uses it.
+// The memory of a session on its device: states, one arena that all entry points share, arenas of prepared values, and copies of
+// constants. It binds compiled entry points to that memory. Only Session::Impl uses it.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "executor/memory_report.h"
 #include "executor/started_runs.h"
 #include "executor/states/state_memory.h"
 
@@ -20,14 +22,14 @@ class SessionMemory {
 
   StateMemory& states() { return states_; }
   const StateMemory& states() const { return states_; }
-  int64_t arena_bytes() const { return arena_bytes_; }
+  int64_t arena_bytes() const { return arena_bytes_; }  // the size of the shared arena
 
   // Returns true if no address that the runner of `compiled` knows has changed since it was last bound.
   bool is_bound(const Compiled& compiled) const { return compiled.generation == generation_; }
   // Gives the entry point all the memory that it needs, and its runner the addresses.
   void bind(Compiled& compiled, const NamedTensors& inputs);
-  // Throws Error if a run needs more memory than the device, called `device_name` in the message, has left. Allocates nothing, so
-  // that the error can say what would help.
+  // Throws Error if a run, with the values that are prepared for it, needs more memory than the device, called `device_name` in the
+  // message, has left. Allocates nothing, so that the error can say what would help.
   void check_fits(const Compiled& compiled, const std::string& device_name) const;
 
   // These change states; their calls are made inside Device::enter(). Allocation comes first, since it is the only step that can
@@ -49,6 +51,7 @@ class SessionMemory {
   void prepare_arena(Compiled& compiled);
   void bind_tables(Compiled& compiled);
   std::byte* constant(Compiled& compiled, int32_t index);
+  void add_need(const Compiled& compiled, std::set<int32_t>& states, MemoryNeed& need) const;
   bool takes_memory(const Compiled& compiled, int32_t state) const;
 
   Device& device_;

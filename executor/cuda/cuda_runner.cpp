@@ -40,7 +40,7 @@ class CudaRunner final : public Runner {
         stream_(stream),
         calls_(make_step_calls(plan, cuda::kernels_for, options.disabled_kernels)),
         inputs_(plan, device),
-        outputs_(plan),
+        outputs_(plan, options.leaves_outputs),
         fault_(cuda::allocate_pinned(sizeof(DeviceFault))),
         launches_(calls_.size()),
         inspector_(device, stream),

@@ -128,10 +128,11 @@ void InputBuffers::upload(Pinned& from, std::byte* to, cudaStream_t stream) {
   from.busy = true;
 }
 
-OutputBuffers::OutputBuffers(const Plan& plan) : plan_(plan) {
+OutputBuffers::OutputBuffers(const Plan& plan, bool leaves_outputs) : plan_(plan) {
   for (const PlanPort& port : plan.outputs) {
     const int64_t size = aligned(port.type.bytes());
-    const bool here = port.buffer.space != Space::kInput && size > 0 && bytes_ + size <= kMaxOutputBytes;
+    const bool here =
+        !leaves_outputs && port.buffer.space != Space::kInput && size > 0 && bytes_ + size <= kMaxOutputBytes;
     places_.push_back(here ? bytes_ : -1);
     if (here) bytes_ += size;
   }

@@ -66,7 +66,8 @@ class InputBuffers {
 // run that is started before the host has waited for the first has separate memory.
 class OutputBuffers {
  public:
-  explicit OutputBuffers(const Plan& plan);
+  // With `leaves_outputs`, outputs stay where they are in all runs and take no memory of the host.
+  OutputBuffers(const Plan& plan, bool leaves_outputs);
 
   // Copies the outputs of a run behind it, or only marks its end if the run leaves them where they are.
   void fetch(const PlanMemory& memory, cudaStream_t stream, bool leaves_outputs);

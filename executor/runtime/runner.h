@@ -53,6 +53,7 @@ struct RunnerOptions {
   bool side_stream = true;                        // off: a GPU runs one step after the other
   bool peer_memory = true;                        // off: the GPUs of a host exchange data only over NCCL
   KernelNames disabled_kernels;                   // the same as when the plan was made; includes joining ones
+  bool leaves_outputs = false;  // on: no run copies outputs to the host, as RunOptions::leaves_outputs says
   std::shared_ptr<Collectives> collectives = {};  // to exchange data with the other ranks; null: one rank
 };
 

@@ -1,3 +1,5 @@
+#include <map>
+
 #include "passes/core/analysis.h"
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
@@ -17,10 +19,13 @@ namespace {
 
 // Products of fewer rows are bound by reading their weights, which packing does not speed up.
 constexpr int64_t kMinRows = 16;
+constexpr int kMaxNodesBehind = 3;  // a product: those of a bias, an addend and an activation
 
 // activation(x weight^T + bias + addend), with the weight [out, in], or [in, out] if it `has_columns`; empty values: 0.
 struct Layer {
-  Value x, weight, bias = {}, addend = {};
+  Value x, weight;
+  ValueId weight_id;  // in the graph that is rewritten
+  Value bias = {}, addend = {};
   bool has_columns = false;
   Activation activation = Activation::kNone;
 
@@ -42,15 +47,16 @@ class LayerCollector {
   LayerCollector(Rewriter& rewriter, const Uses& uses)
       : rewriter_(rewriter), graph_(rewriter.old()), uses_(uses) {}
 
-  std::optional<Layer> follow(const Node& last) {
+  // Follows at most `more` nodes behind the product.
+  std::optional<Layer> follow(const Node& last, int more = kMaxNodesBehind) {
     if (const auto product = match<ops::Matmul>(last)) return of_product(product);
     if (const auto layer = match<ops::Linear>(last)) return of_layer(layer);
-    if (!is<ops::Add>(last) && !activation_of(last)) return std::nullopt;
+    if (more == 0 || (!is<ops::Add>(last) && !activation_of(last))) return std::nullopt;
     for (size_t side = 0; side < last.inputs.size(); ++side) {
       const ValueId from = last.inputs[side];
       const Node* node = uses_.single(from) ? producer(graph_, from) : nullptr;
       if (!node || !(graph_.type(from) == graph_.type(last.outputs[0]))) continue;
-      if (auto found = follow(*node); found && extend(*found, last, side)) return found;
+      if (auto found = follow(*node, more - 1); found && extend(*found, last, side)) return found;
     }
     return std::nullopt;
   }
@@ -61,6 +67,7 @@ class LayerCollector {
     if (!product->is_plain() || product->transpose_a || !fits(product.input(0), weight)) return std::nullopt;
     Layer made{.x = rewriter_.map(product.input(0)),
                .weight = rewriter_.map(weight),
+               .weight_id = weight,
                .has_columns = !product->transpose_b};
     if (product.num_inputs() > 2) made.addend = rewriter_.map(product.input(2));
     return made;
@@ -68,7 +75,9 @@ class LayerCollector {
 
   std::optional<Layer> of_layer(const Matched<ops::Linear>& layer) {
     if (!layer->is_plain() || !fits(layer.input(0), layer.input(1))) return std::nullopt;
-    Layer made{.x = rewriter_.map(layer.input(0)), .weight = rewriter_.map(layer.input(1))};
+    Layer made{.x = rewriter_.map(layer.input(0)),
+               .weight = rewriter_.map(layer.input(1)),
+               .weight_id = layer.input(1)};
     if (layer->has_bias(layer.num_inputs())) made.bias = rewriter_.map(layer.input(layer->first_bias()));
     if (layer->has_addend) made.addend = rewriter_.map(layer.node->inputs.back());
     made.activation = layer->activation;
@@ -106,8 +115,12 @@ class LayerCollector {
   const Uses& uses_;
 };
 
+// The packed weights of the new graph, by the old weight and Layer::has_columns: layers that share a weight share its packed form.
+using PackedWeights = std::map<std::pair<int32_t, bool>, Value>;
+
 // A layer is a convolution over its rows with a window of one.
-Replacement with_packed_weight(Rewriter& rewriter, const Uses& uses, const Target& target, const Node& node) {
+Replacement with_packed_weight(Rewriter& rewriter, const Uses& uses, const Target& target,
+                               PackedWeights& packed, const Node& node) {
   auto layer = LayerCollector(rewriter, uses).follow(node);
   const auto activation = layer ? packed_activation(layer->activation) : std::nullopt;
   if (!activation) return std::nullopt;
@@ -120,7 +133,9 @@ Replacement with_packed_weight(Rewriter& rewriter, const Uses& uses, const Targe
   const auto op = packed_form(target, plain, {DType::f32, {1, rows, in}}, {DType::f32, {out, in, 1}},
                               {DType::f32, {1, rows, out}});
   if (!op) return std::nullopt;
-  ConvolutionOperands operands{.x = reshape(layer->x, {1, rows, in}), .weight = layer->packed()};
+  Value& weight = packed[{layer->weight_id.index, layer->has_columns}];
+  if (!weight) weight = layer->packed();
+  ConvolutionOperands operands{.x = reshape(layer->x, {1, rows, in}), .weight = weight};
   operands.bias = layer->bias;
   if (layer->addend) operands.addend = reshape(layer->addend, {1, rows, out});
   return {{reshape(convolution(*op, operands), result.shape)}};
@@ -139,10 +154,11 @@ bool is_encoder(const Graph& graph) {
 Graph pack_weights(const Graph& graph, const PassContext& context) {
   if (!packs_weights(graph, context) || !is_encoder(graph)) return copy_graph(graph, graph.model());
   const Uses uses(graph);
+  PackedWeights packed;
   return rewrite(
       graph,
       [&](Rewriter& rewriter, const Node& node) {
-        return with_packed_weight(rewriter, uses, *context.target, node);
+        return with_packed_weight(rewriter, uses, *context.target, packed, node);
       },
       context.target);
 }

@@ -2,8 +2,12 @@
 #include "builder/image_layers.h"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
+#include <set>
 
+#include "backends/cpu/kernels.h"
+#include "executor/inspector.h"
 #include "passes/core/match.h"
 #include "passes/fusion/packed_weights.h"
 #include "passes/fusion/passes.h"
@@ -251,6 +255,46 @@ TEST(ImageLayers, LayersOfManyRowsHavePackedWeights) {
                   expected = reference.run("forward", {{"x", x}}).at("y").to_doubles();
     for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-4) << changed << " " << i;
   }
+  const int64_t packed = 2 * 48 * 20 * 4;  // the bytes of both weights, whose outputs are whole panels
+  EXPECT_GE(Inspector(session).memory().arena_bytes, plan.arena_bytes + packed);
+}
+
+// Layers that share a weight share its packed form, which lies in memory once.
+TEST(ImageLayers, LayersWithOneWeightPackItOnce) {
+  Model model;
+  const Scope s(model, 3);
+  const Parameter weight = s.parameter("weight", {32, 32}, init::zeros());
+  {
+    GraphBuilder g(model, "forward");
+    Value x = g.input("x", DType::f32, {18, 32});
+    for (int i = 0; i < 3; ++i) x = relu(linear(x, weight.in(g.graph())));
+    g.output("y", matmul(x, weight.in(g.graph())));
+  }
+  const Target target = cpu::cpu_target();
+  const Graph packed = passes::pack_weights(model.entry("forward"), {.target = &target});
+  std::set<ValueId> weights;
+  for (const Node& node : packed.nodes())
+    if (node.op == &kOpDef<ops::Convolution>) weights.insert(node.inputs[1]);
+  EXPECT_EQ(weights.size(), 2u);  // The product reads the transposed weight.
+}
+
+// Following every addition of a chain to its product would take a quadratic time, and a deep stack.
+TEST(ImageLayers, ALongChainBehindALayerIsFollowedShortly) {
+  Model model;
+  const Scope s(model, 3);
+  const Parameter weight = s.parameter("weight", {32, 32}, init::zeros());
+  {
+    GraphBuilder g(model, "forward");
+    const Value x = g.input("x", DType::f32, {18, 32});
+    Value y = matmul(x, weight.in(g.graph()));
+    for (int i = 0; i < 20000; ++i) y = y + x;
+    g.output("y", y);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const Target target = cpu::cpu_target();
+  const Graph packed = passes::pack_weights(model.entry("forward"), {.target = &target});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
+  EXPECT_EQ(std::ranges::count(packed.nodes(), &kOpDef<ops::Convolution>, &Node::op), 1);
 }
 
 // Walking every path to a state would take 2 ^ 64 steps.

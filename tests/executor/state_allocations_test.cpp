@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "executor/inspector.h"
+#include "executor/session_memory.h"
 
 namespace genesis {
 namespace {
@@ -70,6 +71,22 @@ TEST(StateAllocations, StatesShareAnAllocationAndCachesHaveTheirOwn) {
   EXPECT_EQ(memory.missing_bytes(kCache), 0);
   EXPECT_EQ(memory.owned_bytes(), 12 + 12 + 16);
   EXPECT_EQ(memory.owned_bytes(StateRole::kOptimizer), 12);
+}
+
+// A plan and the one that prepares values for it are in memory together.
+TEST(SessionMemory, PreparedValuesMustFitBesideTheirPlan) {
+  const Model model = model_of(2);
+  LimitedDevice device;
+  const SessionMemory memory(model, device, nullptr);
+  Compiled compiled;
+  compiled.plan.arena_bytes = 600;
+  compiled.prepared = std::make_shared<Compiled>();
+  compiled.prepared->plan.arena_bytes = 500;
+  compiled.prepared->keeps_arena = true;
+  device.most = 1100;
+  EXPECT_NO_THROW(memory.check_fits(compiled, "cpu"));
+  device.most = 1099;
+  EXPECT_THROW(memory.check_fits(compiled, "cpu"), Error);
 }
 
 TEST(StateAllocations, BytesGoInAndOut) {

@@ -49,6 +49,24 @@ TEST(Layout, EveryPermutationOfFourAxes) {
   } while (std::next_permutation(axes.begin(), axes.end()));
 }
 
+// Short runs that are taken apart: more than a task moves, of few rows and of many.
+TEST(Layout, TakesManyShortRunsApart) {
+  for (const auto& [rows, runs] :
+       std::vector<std::pair<int64_t, int64_t>>{{2, 40003}, {70, 2111}, {9001, 3}}) {
+    std::vector<float> values(static_cast<size_t>(rows * runs * 4));
+    std::iota(values.begin(), values.end(), 0.0f);
+    const auto result = run_graph({{"x", Tensor::of({rows, runs, 4}, values)}},
+                                  [](const Inputs& in) -> std::vector<std::pair<std::string, Value>> {
+                                    return {{"y", permute(in[0], {1, 0, 2})}};
+                                  });
+    const auto y = result.at("y").as<float>();
+    for (int64_t i = 0; i < rows * runs * 4; ++i) {
+      const int64_t run = i / 4 / rows, row = i / 4 % rows;
+      ASSERT_EQ(y[static_cast<size_t>(i)], values[static_cast<size_t>((row * runs + run) * 4 + i % 4)]) << i;
+    }
+  }
+}
+
 TEST(Layout, TransposesOfEverySizeOfElement) {
   const auto transposed = [](const Ref& x) { return permuted(x, {1, 0}); };
   const auto op = [](Value x) { return transpose(x); };

@@ -80,7 +80,8 @@ void transform_weights(const float* weights, int64_t in, int64_t panels, float* 
     }
 }
 
-void transform_sums(const float* terms, int64_t pitch, int64_t channels, float* sums) {
+bool transform_sums(const float* terms, int64_t pitch, int64_t channels, float* sums) {
+  V nothing = hn::Zero(kD);  // NaN where a sum is not finite: 0 times it
   for (int64_t c = 0; c < channels; c += kLanes) {
     V columns[kIn][kOut];
     for (int64_t j = 0; j < kIn; ++j) {
@@ -90,9 +91,13 @@ void transform_sums(const float* terms, int64_t pitch, int64_t channels, float* 
     for (int64_t i = 0; i < kOut; ++i) {
       V y[kOut];
       of_terms(columns[0][i], columns[1][i], columns[2][i], columns[3][i], columns[4][i], columns[5][i], y);
-      for (int64_t j = 0; j < kOut; ++j) hn::StoreU(y[j], kD, sums + (i * kOut + j) * kTileOut + c);
+      for (int64_t j = 0; j < kOut; ++j) {
+        hn::StoreU(y[j], kD, sums + (i * kOut + j) * kTileOut + c);
+        nothing = plus(nothing, 0, y[j]);
+      }
     }
   }
+  return hn::AllTrue(kD, hn::Eq(nothing, nothing));
 }
 
 WinogradFunctions functions() { return {transform_pixels, transform_weights, transform_sums}; }

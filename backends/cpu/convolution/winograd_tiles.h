@@ -20,8 +20,8 @@ struct WinogradFunctions {
   // to[term * pitch + (panel * in + i) * kPanelOut + o], of packed weights weights[panel][9][in][kPanelOut].
   void (*transform_weights)(const float* weights, int64_t in, int64_t panels, float* to,
                             int64_t pitch) = nullptr;
-  // sums[result * kTileOut + o] for o < channels, of terms[term * pitch + o].
-  void (*transform_sums)(const float* terms, int64_t pitch, int64_t channels, float* sums) = nullptr;
+  // sums[result * kTileOut + o] for o < channels, of terms[term * pitch + o]. Returns true if all of them are finite.
+  bool (*transform_sums)(const float* terms, int64_t pitch, int64_t channels, float* sums) = nullptr;
 };
 
 WinogradFunctions winograd_functions();

@@ -101,15 +101,19 @@ bool separates_runs(const StridedCopy& c) {
 // Copies the runs of some rows of the source at a time, so that memory is read in its order.
 template <class T>
 void copy_separated(const StridedCopy& c, T* to, const T* from) {
-  const int64_t rows = c.dims[1], n = c.dims[2], blocks = (rows + kRunRows - 1) / kRunRows;
-  parallel_rows(
-      blocks, kRunRows * c.dims[0] * n * static_cast<int64_t>(sizeof(T)), [&](int64_t first, int64_t end) {
-        for (int64_t block = first; block < end; ++block)
-          for (int64_t run = 0; run < c.dims[0]; ++run)
-            for (int64_t row = block * kRunRows; row < std::min(rows, (block + 1) * kRunRows); ++row)
-              std::memcpy(to + run * c.to[0] + row * c.to[1], from + run * c.from[0] + row * c.from[1],
-                          static_cast<size_t>(n) * sizeof(T));
-      });
+  const int64_t runs = c.dims[0], rows = c.dims[1], n = c.dims[2], blocks = (rows + kRunRows - 1) / kRunRows;
+  const int64_t run_bytes = std::min(rows, kRunRows) * n * static_cast<int64_t>(sizeof(T));
+  const int64_t part = std::min(runs, std::max<int64_t>(1, kChunkBytes / run_bytes));  // runs of one task
+  const int64_t parts = (runs + part - 1) / part;
+  parallel_rows(blocks * parts, part * run_bytes, [&](int64_t first, int64_t end) {
+    for (int64_t i = first; i < end; ++i) {
+      const int64_t row_begin = i / parts * kRunRows, run_begin = i % parts * part;
+      for (int64_t run = run_begin; run < std::min(runs, run_begin + part); ++run)
+        for (int64_t row = row_begin; row < std::min(rows, row_begin + kRunRows); ++row)
+          std::memcpy(to + run * c.to[0] + row * c.to[1], from + run * c.from[0] + row * c.from[1],
+                      static_cast<size_t>(n) * sizeof(T));
+    }
+  });
 }
 
 template <class T>

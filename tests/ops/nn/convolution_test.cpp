@@ -1,9 +1,14 @@
 // Tests convolution, its transposed form and its gradients against plain loops, and pooling.
 #include "schema/ops/nn/convolution.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
+#include <optional>
+#include <set>
 
+#include "builder/graph_builder.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/pooling.h"
 #include "schema/ops/tensor/layout.h"
@@ -298,6 +303,84 @@ TEST(Convolution, HasPackedWeights) {
            .on_gpus = false,
            // Sums of 144 terms times a scale of 2; Winograd rounds sums of 432 ten times as much.
            .tolerance = p.x[1] < 32 ? 2e-5 : 2e-4});
+  }
+}
+
+// The result of a convolution of [batch, h, w, channels] by packed windows of 3 x 3, and the bytes of its arena.
+struct PackedRun {
+  std::vector<float> y;
+  int64_t arena = 0;
+};
+PackedRun run_packed(const Tensor& x, const Tensor& weight, std::set<std::string> disabled) {
+  auto model = std::make_shared<Model>();
+  {
+    GraphBuilder g(*model, "forward");
+    const Value images = g.input("x", DType::f32, x.type().shape),
+                weights = g.input("weight", DType::f32, weight.type().shape);
+    g.output("y", convolution({.windows = kSame.moves({true}), .packed_out = weight.type().shape[0].value()},
+                              {images, packed_weight(weights)}));
+  }
+  SessionOptions options;
+  options.disabled = std::move(disabled);
+  Session session(model, options);
+  const NamedTensors inputs = {{"x", x}, {"weight", weight}};
+  const NamedTensors results = session.run("forward", inputs);
+  const auto y = results.at("y").as<float>();
+  return {{y.begin(), y.end()}, session.plan("forward").arena_bytes};
+}
+
+Tensor noise(const std::vector<int64_t>& shape, float scale, std::optional<size_t> infinite = {}) {
+  std::vector<float> values(static_cast<size_t>(product(shape)));
+  uint32_t bits = 1;
+  for (float& value : values) {
+    bits = bits * 1664525u + 1013904223u;
+    value = scale * (static_cast<float>(bits >> 8) / (1 << 23) - 1);
+  }
+  if (infinite) values[*infinite] = std::numeric_limits<float>::infinity();
+  return Tensor::of(shape, values);
+}
+
+const std::set<std::string> kPlainPixels = {"kernel:convolution.winograd"};
+
+// Tiles and weights that are transformed in several turns: two waves of tiles, two rounds of weights, and both.
+TEST(Convolution, MultipliesManyTilesInTurns) {
+  for (const auto& [x, out] :
+       std::vector<std::pair<std::vector<int64_t>, int64_t>>{{{1, 64, 64, 32}, 64},
+                                                             {{1, 121, 122, 32}, 70},
+                                                             {{1, 13, 18, 512}, 144},
+                                                             {{1, 32, 32, 512}, 128}}) {
+    const Tensor images = noise(x, 1), weight = noise({out, x[3], 3, 3}, 0.1f);
+    const PackedRun got = run_packed(images, weight, {}), expected = run_packed(images, weight, kPlainPixels);
+    for (size_t i = 0; i < expected.y.size(); ++i)
+      // Sums of up to 4608 terms, of which Winograd rounds ten times as much as plain sums.
+      ASSERT_NEAR(got.y[i], expected.y[i], 6e-4) << x[1] << " at " << i;
+  }
+}
+
+// Transforms overflow earlier than sums, and spread an infinite pixel over its tile.
+TEST(Convolution, TilesKeepLargeAndInfinitePixels) {
+  const Tensor weight = noise({40, 32, 3, 3}, 0.1f);
+  for (const float scale : {5e36f, 1.0f}) {
+    const std::vector<int64_t> shape = {1, 14, 15, 32};
+    const Tensor x = scale == 1 ? noise(shape, scale, (6 * 15 + 7) * 32 + 5) : noise(shape, scale);
+    const PackedRun got = run_packed(x, weight, {}), expected = run_packed(x, weight, kPlainPixels);
+    const auto is_infinite = [](float y) { return std::isinf(y); };
+    EXPECT_EQ(std::ranges::count_if(expected.y, is_infinite), scale == 1 ? 9 * 40 : 0);
+    for (size_t i = 0; i < expected.y.size(); ++i) {
+      if (is_infinite(expected.y[i]))
+        ASSERT_EQ(got.y[i], expected.y[i]) << i;
+      else
+        ASSERT_NEAR(got.y[i] / scale, expected.y[i] / scale, 1e-4) << i;
+    }
+  }
+}
+
+// Scratch memory does not grow with the channels: weights of few panels are transformed at a time.
+TEST(Convolution, TilesOfManyChannelsTakeLittleMemory) {
+  for (const int64_t channels : {512, 960}) {
+    const Tensor x = noise({1, 16, 16, channels}, 1), weight = noise({channels, channels, 3, 3}, 0.1f);
+    const int64_t plain = run_packed(x, weight, kPlainPixels).arena;
+    EXPECT_LT(run_packed(x, weight, {}).arena - plain, 20 << 20) << channels;
   }
 }
 
