@@ -16,7 +16,7 @@ Row* CacheRows::find_free(ConversationId conversation) {
   Row* best = nullptr;
   for (Row& row : rows_) {
     if (row.task) continue;
-    // Of the rows that hold nothing the first, so that steps need few rows.
+    // The first of the rows that hold nothing is taken, so that steps need few rows.
     const auto order = [](const Row& one) {
       return std::pair(one.conversation != 0, one.text->tokens.empty() ? 0 : one.last_used);
     };
