@@ -75,12 +75,12 @@ void CacheBudget::release(Row& row, size_t index) {
 }
 
 void CacheBudget::copy(size_t from, size_t to, int64_t positions) {
-  if (!is_limited() && !copies_ && CachePages::can_copy(session_))
-    copies_.emplace(session_, CachePages::Use::kCopiesOnly);
-  if (std::optional<CachePages>& pages = is_limited() ? pages_ : copies_)
-    return pages->copy(static_cast<int64_t>(from), static_cast<int64_t>(to), positions);
-  session_.run(kCopyRow, {{"from", Tensor::scalar<int64_t>(static_cast<int64_t>(from))},
-                          {"to", Tensor::scalar<int64_t>(static_cast<int64_t>(to))}});
+  const auto from_row = static_cast<int64_t>(from), to_row = static_cast<int64_t>(to);
+  if (is_limited()) return pages_->copy(from_row, to_row, positions);
+  if (CachePages::can_copy(session_))
+    return CachePages(session_, CachePages::Use::kCopiesOnly).copy(from_row, to_row, positions);
+  session_.run(kCopyRow,
+               {{"from", Tensor::scalar<int64_t>(from_row)}, {"to", Tensor::scalar<int64_t>(to_row)}});
 }
 
 bool CacheBudget::move(CacheRows& rows, size_t from, size_t to) {
@@ -124,17 +124,12 @@ std::optional<size_t> row_to_give(const std::vector<Row>& rows, size_t begin, si
   return best;
 }
 
-// Gives the row `to`, one of the first `count`, what the row `from` holds. A text that it keeps goes to a row behind them, if less is
-// lost there. Returns false if the memory has no room for that.
-bool place_request(CacheRows& rows, CacheBudget& budget, size_t from, size_t to, size_t count) {
+// Moves the text that a row keeps to a row from `begin` on where less is lost. Returns true if it has another row now.
+bool save_kept_text(CacheRows& rows, CacheBudget& budget, size_t row, size_t begin) {
   const std::vector<Row>& all = rows.all();
-  if (all[to].text->cached > 0) {
-    if (all[from].text->cached == 0 && budget.exchange(rows, from, to)) return true;
-    const std::optional<size_t> other = row_to_give(all, count, all.size());
-    if (other && (all[*other].text->cached == 0 || all[*other].last_used < all[to].last_used))
-      budget.move(rows, to, *other);
-  }
-  return budget.move(rows, from, to);
+  const std::optional<size_t> to = row_to_give(all, begin, all.size());
+  return to && (all[*to].text->cached == 0 || all[*to].last_used < all[row].last_used) &&
+         budget.move(rows, row, *to);
 }
 
 }  // namespace
@@ -150,7 +145,13 @@ bool move_to_first_rows(CacheRows& rows, CacheBudget& budget, size_t count) {
     if (!all[from].task) continue;
     const std::optional<size_t> to = row_to_give(all, 0, count);
     if (!to) break;
-    if (!place_request(rows, budget, from, *to, count)) break;
+    const bool keeps_text = all[*to].text->cached > 0;
+    if (keeps_text && all[from].text->cached == 0 && budget.exchange(rows, from, *to)) {
+      has_moved = true;
+      continue;
+    }
+    if (keeps_text) has_moved |= save_kept_text(rows, budget, *to, count);
+    if (!budget.move(rows, from, *to)) break;
     has_moved = true;
   }
   return has_moved;

@@ -39,12 +39,10 @@ class CacheBudget {
   }
   // A request has ended: its row keeps what its text has in the cache and later prompts may use.
   void release(Row& row, size_t index);
-  // The cache has other addresses now.
-  void forget_addresses() { copies_.reset(); }
   // Gives row `to` the first `positions` positions of row `from`. Throws Error if a run fails.
   void copy(size_t from, size_t to, int64_t positions);
-  // Moves what a row holds, its request included, to another row, which has no request and loses its text. Returns false, and does
-  // nothing, if the memory has no room for both rows meanwhile. Throws Error if a run fails; then row `from` is as it was.
+  // Moves what a row holds, its request included, to another row, which has no request and loses its text. Idle rows give up
+  // theirs where memory is short. Returns false, and moves nothing, if it has no room for both rows meanwhile. Throws Error if a run fails; then row `from` is as it was.
   bool move(CacheRows& rows, size_t from, size_t to);
   // Gives row `to`, which has no request, the request of row `from`, of which nothing is in the cache yet, and `from` the text of `to`.
   // Returns false, and does nothing, without room. Throws Error if a run fails; then nothing has changed.
@@ -56,7 +54,6 @@ class CacheBudget {
 
   Session& session_;
   std::optional<CachePages> pages_;
-  std::optional<CachePages> copies_;  // without a limit, once a row has been copied
   int64_t bytes_ = 0;
   std::vector<int64_t> positions_;  // by row, those that have memory
 };
@@ -65,7 +62,7 @@ class CacheBudget {
 size_t busy_rows(const std::vector<Row>& rows);
 // Moves the texts of requests into the first `count` rows as far as these have room. A text that such a row keeps for later prompts goes
 // to a row behind them that keeps none or an older one; texts of conversations stay. Throws Error if a run fails; then what the row keeps
-// that was to be moved is not lost. Returns true if a request has another row now.
+// that was to be moved is not lost. Returns true if a text has another row now.
 bool move_to_first_rows(CacheRows& rows, CacheBudget& budget, size_t count);
 
 }  // namespace genesis::generation

@@ -74,7 +74,6 @@ class Engine::Impl {
            positions);
     decoding_.forget();
     session_.grow_cache(positions);
-    budget_.forget_addresses();
     limits_.capacity = positions_of_cache(session_.model());
     compiled_.clear();
   }

@@ -11,9 +11,7 @@
 namespace genesis::generation {
 namespace {
 
-// Tokens whose cost is small compared to reading the weights, on the CPU.
-constexpr int64_t kCheapTokens = 32;
-// The same on a GPU, which multiplies 150 to 300 times for each byte that it reads.
+// The tokens of kCheapTokens on a GPU, which multiplies 150 to 300 times for each byte that it reads.
 constexpr int64_t kCheapTokensOfGpu = 128;
 
 // Returns the largest size of a chunk of up to so many tokens. Sizes are powers of two and, above `cheap`, three quarters of them.

@@ -21,16 +21,19 @@
 
 namespace genesis::generation {
 
+// Tokens that take about as long as one, because reading the weights does: on the CPU.
+inline constexpr int64_t kCheapTokens = 32;
+
 struct ChunkSize {
   int64_t size = 0;
   int64_t repeated = 0;  // leading tokens of the chunk that were read before
   bool operator==(const ChunkSize&) const = default;
 };
 struct ChunkLimits {
-  int64_t most = 512;           // limit of a chunk's tokens, a power of two
-  bool by_length_alone = true;  // the result does not depend on `room`, unless that is below 32
-  bool may_pad = true;          // a chunk may have more tokens than are left, or repeat some
-  int64_t cheap = 32;           // without `by_length_alone`: so many tokens take as long as one
+  int64_t most = 512;            // limit of a chunk's tokens, a power of two
+  bool by_length_alone = true;   // the result does not depend on `room`, unless that is below 32
+  bool may_pad = true;           // a chunk may have more tokens than are left, or repeat some
+  int64_t cheap = kCheapTokens;  // without `by_length_alone`: so many tokens take as long as one
 };
 // Returns the next chunk of a text. `unread` tokens, at least 1, follow `read` others, and the cache has `room` for them and
 // their padding. The size is a power of two, or without `by_length_alone` three quarters of one; or, if that is set and a few tokens
@@ -40,10 +43,10 @@ ChunkSize next_chunk(int64_t unread, int64_t read, int64_t room, const ChunkLimi
 class PromptReader {
  public:
   struct Limits {
-    int64_t chunk = 512;          // tokens of one run, over all rows: a power of two
-    int64_t capacity = 0;         // positions of the cache
-    bool by_length_alone = true;  // read each prompt by itself, in chunks that depend on its length alone
-    int64_t cheap = 32;           // ChunkLimits says what it means
+    int64_t chunk = 512;           // tokens of one run, over all rows: a power of two
+    int64_t capacity = 0;          // positions of the cache
+    bool by_length_alone = true;   // read each prompt by itself, in chunks that depend on its length alone
+    int64_t cheap = kCheapTokens;  // ChunkLimits says what it means
   };
   // Returns the limits for these EngineOptions. Throws Error for a chunk that is no power of two, and for a step of no token.
   static Limits limits_of(const Session& session, int64_t prefill_chunk, int64_t step_tokens,
