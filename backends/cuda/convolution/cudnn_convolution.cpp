@@ -56,10 +56,7 @@ std::optional<std::string> cudnn_declines_weight_gradient(const KernelQuery& que
 }
 
 // cuDNN takes two or three spatial axes; the leading ones of a WindowShape have size 1 where the op has fewer.
-size_t first_axis(const WindowShape& windows) {
-  const WindowAxis& a = windows.axis[0];
-  return a.size == 1 && a.taps == 1 && a.positions == 1 ? 1 : 0;
-}
+size_t first_axis(const WindowShape& windows) { return is_single(windows.axis[0]) ? 1 : 0; }
 
 template <class Size>
 std::vector<int64_t> dims_of(int64_t batch, int64_t channels, const WindowShape& windows, const Size& size) {
@@ -216,7 +213,8 @@ float least_apart_ms(const KernelQuery& query, const ConvolutionShape& s) {
 }
 
 // Returns whether cuDNN fuses the epilogue of a forward convolution: in 16 bits with the channels last. Version 9 has no function for
-// both forms of gelu, and left out an addend without an activation on an H200 (136 to 72 channels, windows of 3 x 3).
+// both forms of gelu, and left out an addend without an activation on an H200 (136 to 72 channels, windows of 3 x 3), also where the
+// bias was added last or an identity followed.
 bool fuses(const ConvolutionShape& s) {
   using enum ConvolutionActivation;
   const bool is_gelu = s.activation == kGelu || s.activation == kGeluTanh;

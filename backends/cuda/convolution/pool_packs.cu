@@ -182,7 +182,7 @@ struct MaxPoolOfThree {
     const auto is_three = [](const WindowAxis& axis) {
       return axis.taps == kTaps && axis.stride == kStride && axis.dilation == 1;
     };
-    return z.size == 1 && z.taps == 1 && z.positions == 1 && is_three(y) && is_three(x);
+    return is_single(z) && is_three(y) && is_three(x);
   }
   static int64_t strips_of(const Axes& a) { return blocks_for(a.y.positions, kRows); }
 

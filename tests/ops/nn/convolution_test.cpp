@@ -253,6 +253,24 @@ TEST(Convolution, HasFewTiles) {
   last({1, 64, 1, 7, 7}, {64, 64, 1, 3, 3}, {{1, 3, 3}, {3, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, kNone);
 }
 
+// Bottlenecks without an activation, as MobileNet has them, end in the addition of what goes around them.
+TEST(Convolution, HasAnAddendAndNoActivation) {
+  const Window strided{{3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}};
+  struct Block {
+    std::vector<int64_t> x;
+    int64_t out;
+    Window w;
+  };
+  for (const auto& [x, out, w] : std::vector<Block>{{{1, 136, 7, 8}, 72, kSame},
+                                                    {{2, 136, 6, 6}, 72, strided},
+                                                    {{3, 104, 14, 14}, 24, kPoint},
+                                                    {{2, 240, 14, 14}, 40, kPoint},
+                                                    {{1, 480, 7, 7}, 160, kPoint}}) {
+    const int64_t taps = w.size[0];
+    check_epilogue("conv_bottleneck", x, {out, x[1], taps, taps}, w, 1, {true}, ConvolutionActivation::kNone);
+  }
+}
+
 // The form that inference on a CPU has: single pixels, rows of few channels, several taps, groups, channels by themselves.
 TEST(Convolution, HasPackedWeights) {
   using enum ConvolutionActivation;
