@@ -162,7 +162,7 @@ void warn_of_export(const Model& model) {
         "torch.export.export(...).run_decompositions()",
         frozen);
   else if (has_op(forward, {"convolution"}) &&
-           !has_op(forward, {"layer_norm", "rms_norm", "rsqrt", "sqrt", "var"}))
+           !has_op(forward, {"batch_norm", "layer_norm", "rms_norm", "rsqrt", "sqrt", "var"}))
     log_warning(
         "the program has convolutions and no norms: if an export for inference has folded its batch norms "
         "into "

@@ -3,8 +3,11 @@
 
 #include <fstream>
 
+#include "builder/graph_builder.h"
+#include "builder/image_layers.h"
 #include "models/jobs/evaluate_job.h"
 #include "models/jobs/train_job.h"
+#include "models/jobs/training_checks.h"
 #include "models/zoo.h"
 #include "schema/core/setting_error.h"
 #include "schema/file/io/read_file.h"
@@ -136,6 +139,26 @@ TEST_F(TrainJobs, ShowTheirModelDataAndSession) {
   training.save(training.run());
   EXPECT_EQ(steps, 4);
   EXPECT_EQ(training.session().device(), "cpu");
+}
+
+// Returns what is said of a network with one convolution whose norm trains, whose norm is frozen, or that has none.
+std::string warning_of(Mode mode, bool has_norm) {
+  Model model;
+  GraphBuilder g(model, "forward", mode);
+  const Scope root(model, 3);
+  Value y = nn::Conv2d(root / "conv", 3, 4, {3})(g.input("x", DType::f32, {2, 3, 8, 8}));
+  if (has_norm) y = nn::BatchNorm2d(root / "bn", 4)(y);
+  g.output("y", y);
+  ::testing::internal::CaptureStdout();  // where messages go unless a tool says otherwise
+  warn_of_export(model);
+  return ::testing::internal::GetCapturedStdout();
+}
+
+TEST(TrainChecks, SayWhatAnExportHasTakenFromANetwork) {
+  EXPECT_EQ(warning_of(Mode::kTrain, true), "");
+  EXPECT_NE(warning_of(Mode::kEval, true).find("1 batch norms use their running statistics"),
+            std::string::npos);
+  EXPECT_NE(warning_of(Mode::kEval, false).find("convolutions and no norms"), std::string::npos);
 }
 
 }  // namespace
