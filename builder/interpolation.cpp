@@ -18,7 +18,13 @@
 namespace genesis {
 namespace {
 
-double source_of(const ResizeRules& rules, const ResizedAxis& axis, double x) {
+// A ResizedAxis whose sizes are numbers.
+struct KnownAxis {
+  int64_t size, input;
+  double scale, begin, end;
+};
+
+double source_of(const ResizeRules& rules, const KnownAxis& axis, double x) {
   const double in = static_cast<double>(axis.input), out = axis.scale * in;
   const std::string& kind = rules.coordinates;
   if (kind == "align_corners") return out == 1 ? 0 : x * (in - 1) / (out - 1);
@@ -77,7 +83,7 @@ struct Neighbors {
   std::vector<bool> is_outside;
 };
 
-Neighbors neighbors_of(const ResizeRules& rules, const ResizedAxis& axis) {
+Neighbors neighbors_of(const ResizeRules& rules, const KnownAxis& axis) {
   Neighbors result;
   for (int64_t i = 0; i < axis.size; ++i) {
     const double at = source_of(rules, axis, static_cast<double>(i)), below = std::floor(at);
@@ -157,11 +163,10 @@ Value pixels(Value images, const Grid& grid, const std::vector<Value>& places) {
 }
 
 // Weights of the neighbors first, first + 1, ... of a place that lies `ratio` behind neighbor 0.
-std::vector<Value> neighbor_weights(Value ratio, bool is_cubic) {
+std::vector<Value> neighbor_weights(Value ratio, bool is_cubic, double a = -0.75) {
   if (!is_cubic) return {1.0 - ratio, ratio};
-  constexpr double kA = -0.75;
-  const auto far = [&](Value x) { return ((x * kA - 5 * kA) * x + 8 * kA) * x - 4 * kA; };
-  const auto near = [&](Value x) { return (x * (kA + 2) - (kA + 3)) * x * x + 1.0; };
+  const auto far = [&](Value x) { return ((x * a - 5 * a) * x + 8 * a) * x - 4 * a; };
+  const auto near = [&](Value x) { return (x * (a + 2) - (a + 3)) * x * x + 1.0; };
   return {far(ratio + 1.0), near(ratio), near(1.0 - ratio), far(2.0 - ratio)};
 }
 
@@ -223,7 +228,7 @@ ResizeRules rules_of(const InterpolateOptions& options) {
 }
 
 // Throws Error for factors whose places or numbers of neighbors cannot be computed.
-void check_plan(const ResizeRules& rules, const ResizedAxis& plan) {
+void check_plan(const ResizeRules& rules, const KnownAxis& plan) {
   constexpr int64_t kMaxPlaces = int64_t{1} << 26;
   const double least =
       rules.antialias ? 1e-5 : 1e-12;  // with antialias, a place has about 4 / scale neighbors
@@ -238,9 +243,80 @@ void check_plan(const ResizeRules& rules, const ResizedAxis& plan) {
         plan.input, plan.size, plan.scale, least, kMaxPlaces);
 }
 
+// --- sizes that are symbols until the model is bound
+
+// Returns the place in x of each element along the axis, f64 [size]; the same numbers as source_of().
+Value symbolic_places(const ResizeRules& rules, const ResizedAxis& axis, Graph& graph) {
+  const Value x = arange(graph, axis.size, 0, 1, DType::f64), in = dim_value(graph, axis.input, DType::f64),
+              size = dim_value(graph, axis.size, DType::f64);
+  const Value out = axis.scale > 0 ? in * axis.scale : size;
+  const Value half = (axis.scale > 0 ? (x + 0.5) / axis.scale : (x + 0.5) / (size / in)) - 0.5;
+  const std::string& kind = rules.coordinates;
+  if (kind == "half_pixel") return half;
+  if (kind == "pytorch_half_pixel") return where(out == 1.0, full_like(half, -0.5), half);
+  if (kind == "half_pixel_symmetric") return in / 2.0 * (1.0 - size / out) + half;
+  if (kind == "asymmetric") return axis.scale > 0 ? x / axis.scale : x / (size / in);
+  if (kind == "align_corners") return x * (in - 1.0) / where(out == 1.0, ones_like(out), out - 1.0);
+  fail("its coordinate_transformation_mode is '{}', which needs known sizes", kind);
+}
+
+Value nearest_place(const std::string& mode, Value at) {
+  if (mode == "round_prefer_floor") return ceil(at - 0.5);
+  if (mode == "round_prefer_ceil") return floor(at + 0.5);
+  if (mode == "floor") return floor(at);
+  if (mode == "ceil") return ceil(at);
+  fail("its nearest_mode is '{}'", mode);
+}
+
+Value resized_by_symbols(Value x, int axis, const ResizeRules& rules, const ResizedAxis& plan) {
+  if (rules.antialias || rules.exclude_outside)
+    fail("an axis of {} elements is resized to {} with {}: expected known sizes", plan.input.to_string(),
+         plan.size.to_string(), rules.antialias ? "antialias" : "exclude_outside");
+  Graph& graph = *x.graph;
+  const Value last = dim_value(graph, plan.input, DType::f64) - 1.0;
+  const auto taken = [&](Value place) {
+    const Value inside = minimum(maximum(place, zeros_like(place)), last);
+    return index_select(x, axis, cast(inside, DType::i64));
+  };
+  const Value at = symbolic_places(rules, plan, graph);
+  if (rules.mode == "nearest") return taken(nearest_place(rules.nearest, at));
+  const bool is_cubic = rules.mode == "cubic";
+  if (rules.mode != "linear" && !is_cubic) fail("its mode is '{}'", rules.mode);
+  const Value below = floor(at);
+  const std::vector<Value> weights = neighbor_weights(at - below, is_cubic, rules.cubic);
+  Shape along_axis(std::vector<Dim>(static_cast<size_t>(x.rank()), Dim(1)));
+  along_axis[axis] = plan.size;
+  Value y;
+  for (size_t k = 0; k < weights.size(); ++k) {
+    const Value part = taken(below + (static_cast<double>(k) - (is_cubic ? 1 : 0))) *
+                       reshape(cast(weights[k], x.dtype()), along_axis);
+    y = y ? y + part : part;
+  }
+  return y;
+}
+
 }  // namespace
 
-Value resize_axis(Value x, int axis, const ResizeRules& rules, const ResizedAxis& plan) {
+Dim scaled_size(const Dim& size, double scale) {
+  constexpr int64_t kParts = 64;
+  if (size.is_constant()) {
+    const double scaled = std::floor(scale * static_cast<double>(size.value()));
+    if (!(scaled >= 0 && scaled < 1e15)) fail("an axis of {} is resized by {}", size.value(), scale);
+    return static_cast<int64_t>(scaled);
+  }
+  const double parts = scale * kParts;
+  if (!(parts >= 1 && parts < 1e9) || parts != std::floor(parts))
+    fail("an axis of {} elements is resized by {}: expected a known size, or a multiple of 1/{}",
+         size.to_string(), scale, kParts);
+  return Dim::floor_div(size * Dim(static_cast<int64_t>(parts)), kParts);
+}
+
+Value resize_axis(Value x, int axis, const ResizeRules& rules, const ResizedAxis& resized) {
+  if (!resized.size.is_constant() || !resized.input.is_constant())
+    return resized_by_symbols(x, axis, rules, resized);
+  KnownAxis plan{resized.size.value(), resized.input.value(), resized.scale, resized.begin, resized.end};
+  if (plan.scale == 0 && plan.input > 0)
+    plan.scale = static_cast<double>(plan.size) / static_cast<double>(plan.input);
   check_plan(rules, plan);
   if (plan.size == 0) return narrow(x, axis, 0, 0);
   const Neighbors n = neighbors_of(rules, plan);
@@ -264,7 +340,7 @@ Value resize_axis(Value x, int axis, const ResizeRules& rules, const ResizedAxis
   return where(along(inside, x, axis) == 1.0, y, Scalar(rules.extrapolation));
 }
 
-Value interpolate(Value x, const std::vector<int64_t>& sizes, const InterpolateOptions& options) {
+Value interpolate(Value x, const std::vector<Dim>& sizes, const InterpolateOptions& options) {
   if (static_cast<int>(sizes.size()) != x.rank() - 2)
     fail("interpolate has {} sizes for {}", sizes.size(), x.type().to_string());
   const ResizeRules rules = rules_of(options);
@@ -273,12 +349,9 @@ Value interpolate(Value x, const std::vector<int64_t>& sizes, const InterpolateO
   Value y = is_plain ? x : cast(x, DType::f32);
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int axis = static_cast<int>(i) + 2;
-    const int64_t input = x.dim(axis).value();
-    const double scale = i < options.scale_factors.size()
-                             ? options.scale_factors[i]
-                             : static_cast<double>(sizes[i]) / static_cast<double>(input);
-    if (sizes[i] == input && scale == 1) continue;
-    y = resize_axis(y, axis, rules, {sizes[i], input, scale});
+    const double scale = i < options.scale_factors.size() ? options.scale_factors[i] : 0;
+    if (sizes[i] == x.dim(axis) && (scale == 0 || scale == 1)) continue;
+    y = resize_axis(y, axis, rules, {sizes[i], x.dim(axis), scale});
   }
   return cast(y, dtype);
 }

@@ -20,14 +20,17 @@ struct ResizeRules {
   bool exclude_outside = false, antialias = false;
 };
 
-// One axis of a result: its size, the size of x, how much larger the result is, and the part of x that it covers.
+// One axis of a result: its size, the size of x, how much larger the result is (0: size / input), and the part of x that it covers.
 struct ResizedAxis {
-  int64_t size, input;
-  double scale, begin = 0, end = 1;
+  Dim size, input;
+  double scale = 0, begin = 0, end = 1;
 };
 
-// Returns x with another size along an axis, whose size must be known. x is real; integers are resized by "nearest" only. Throws Error for
-// unknown words of the rules.
+// Returns floor(size * scale), the size of what is resized by a factor. Throws Error if the size is symbolic and the factor no multiple of 1/64.
+Dim scaled_size(const Dim& size, double scale);
+
+// Returns x with another size along an axis. x is real; integers are resized by "nearest" only. Throws Error for unknown words of the rules.
+// If a size is symbolic, the places in x are computed once it is known; `antialias`, `exclude_outside` and tf_crop_and_resize then throw.
 Value resize_axis(Value x, int axis, const ResizeRules& rules, const ResizedAxis& plan);
 
 // These options say how torch.nn.functional.interpolate resizes the axes behind [batch, channels]. mode: nearest, nearest-exact, linear, bilinear, trilinear,
@@ -37,7 +40,7 @@ struct InterpolateOptions {
   bool align_corners = false, antialias = false;
   std::vector<double> scale_factors = {};
 };
-Value interpolate(Value x, const std::vector<int64_t>& sizes, const InterpolateOptions& options = {});
+Value interpolate(Value x, const std::vector<Dim>& sizes, const InterpolateOptions& options = {});
 
 struct GridSampleOptions {
   std::string mode = "linear";    // linear, nearest or cubic

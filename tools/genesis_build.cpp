@@ -54,7 +54,7 @@ constexpr const char* kExamples = R"(Examples:
   genesis-build qwen2 --set hidden_size=256 --set num_hidden_layers=6 --seed 1 -o qwen2.genesis)";
 
 constexpr const char* kSettings =
-    "key=value setting; may be given again. For an .onnx file: SIZE=1 for a named size, "
+    "key=value setting; may be given again. For an .onnx file: SIZE=1 or SIZE=32*h for a named size, "
     "INPUT.shape=1,3,640,640, or INPUT=2,3 for an input whose value decides sizes";
 
 struct Flags {

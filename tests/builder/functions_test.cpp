@@ -1,4 +1,5 @@
 // Tests functions and operators as users of torch write them: names, arguments and operators that mean what they mean there.
+#include "builder/interpolation.h"
 #include "builder/vision/regions.h"
 #include "tests/builder/layer_run.h"
 #include "tests/op_harness.h"
@@ -175,6 +176,50 @@ TEST(Functions, OffsetsAreForThePlacesOfTheConvolution) {
             (Shape{2, 1, 4, 4}));
   expect_error([&] { convolved(50, 3, {.stride = {2, 2}}); }, {"[2,18,50,3]", "expected 3 rows"});
   expect_error([&] { convolved(3, 4, {.stride = {2, 2}}); }, {"[2,18,3,4]", "expected 3 columns"});
+}
+
+// --- sizes that are known when a model is run
+
+Doubles resized(const ResizeRules& rules, const ResizedAxis& axis, const NamedTensors& x) {
+  auto model = std::make_shared<Model>();
+  GraphBuilder g(*model, "forward");
+  const Value in = g.input("x", DType::f32, {2, axis.input, 3});
+  g.output("y", resize_axis(in, 1, rules, axis));
+  return Session(model).run("forward", x).at("y").to_doubles();
+}
+
+void expect_same_for_symbols(const ResizeRules& rules, double scale, int64_t size) {
+  const Dim h = Dim::symbol("h");
+  const NamedTensors x = {{"x", wave_tensor({2, 8, 3}, 0.3)}};
+  const ResizedAxis known{size, 8, scale},
+      open{scale > 0 ? scaled_size(h, scale) : Dim::floor_div(h * Dim(size), 8), h, scale};
+  const Doubles wanted = resized(rules, known, x), got = resized(rules, open, x);
+  const std::string what = fmt::format("{} {} {} {}", rules.mode, rules.coordinates, rules.nearest, size);
+  ASSERT_EQ(got.size(), wanted.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-6) << what << ", element " << i;
+}
+
+TEST(Interpolation, SizesMayBeSymbols) {
+  std::vector<ResizeRules> all;
+  for (const char* coordinates :
+       {"half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "asymmetric", "align_corners"}) {
+    for (const char* nearest : {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"})
+      all.push_back({.coordinates = coordinates, .nearest = nearest});
+    for (const char* mode : {"linear", "cubic"}) all.push_back({.mode = mode, .coordinates = coordinates});
+  }
+  for (const ResizeRules& rules : all) {
+    for (const double scale : {2.0, 3.0, 0.5, 1.625, 0.125})
+      expect_same_for_symbols(rules, scale, scaled_size(8, scale).value());
+    for (const int64_t size : {1, 5, 11, 16}) expect_same_for_symbols(rules, 0, size);
+  }
+  const Dim h = Dim::symbol("h");
+  expect_error([&] { scaled_size(h, 1.1); }, {"h", "1.1", "1/64"});
+  EXPECT_EQ(scaled_size(h * Dim(32), 1.5), h * Dim(48));
+  expect_error(
+      [&] {
+        resized({.mode = "linear", .antialias = true}, {h, h * Dim(2)}, {});
+      },
+      {"2*h", "antialias"});
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ namespace genesis::models::onnx {
 
 // ImportOptions fix what a file leaves open.
 struct ImportOptions {
-  std::map<std::string, int64_t> sizes = {};  // values of named sizes: {"batch", 1}
+  std::map<std::string, Dim> sizes =
+      {};  // values of named sizes: {"batch", 1}, {"height", 32 * Dim::symbol("h")}
   std::map<std::string, Shape> shapes = {};   // shapes of inputs
   std::map<std::string, Tensor> values = {};  // inputs that become constants, such as the sizes of a reshape
   std::set<std::string> absent = {};          // optional inputs that have no value

@@ -83,9 +83,9 @@ ImportOptions options_of(const OnnxFile& file, const std::map<std::string, std::
       if (key.ends_with(kShape) && input_named(key.substr(0, key.size() - kShape.size()))) {
         options.shapes[key.substr(0, key.size() - kShape.size())] = shape_of(text);
       } else if (sizes.contains(key)) {
-        const auto size = parse_number<int64_t>(text);
-        if (!size || *size < 0) fail("expected a size");
-        options.sizes[key] = *size;
+        const Dim size = Dim::parse(text);
+        if (size.is_constant() && size.value() < 0) fail("expected a size, such as 1 or 32*h");
+        options.sizes[key] = size;
       } else if (const OnnxType* type = input_named(key)) {
         options.values[key] = value_of(*type, text);
       } else {

@@ -105,10 +105,8 @@ Plan plan_by_scales(Call& call, Value x, const std::vector<double>& scales) {
   for (size_t i = 0; i < scales.size(); ++i) {
     plan.plans.emplace_back();
     if (scales[i] == 1) continue;
-    const int64_t input = x.dim(plan.axes[i]).value();
-    const double size = std::floor(scales[i] * static_cast<double>(input));
-    if (!(size >= 0 && size < 1e15)) fail("an axis of {} is resized by {}", input, scales[i]);
-    plan.plans.back() = ResizedAxis{static_cast<int64_t>(size), input, scales[i]};
+    const Dim& input = x.dim(plan.axes[i]);
+    plan.plans.back() = ResizedAxis{scaled_size(input, scales[i]), input, scales[i]};
   }
   return plan;
 }
@@ -121,18 +119,18 @@ Plan plan_by_sizes(Call& call, Value x, const std::vector<Dim>& sizes, const std
     plan.plans.emplace_back();
     const Dim& input = x.dim(plan.axes[i]);
     if (sizes[i] == input && policy == "stretch") continue;
-    const int64_t size = sizes[i].value();
-    plan.plans.back() =
-        ResizedAxis{size, input.value(), static_cast<double>(size) / static_cast<double>(input.value())};
-    scales.push_back(plan.plans.back()->scale);
+    plan.plans.back() = ResizedAxis{sizes[i], input};
+    if (policy != "stretch")
+      scales.push_back(static_cast<double>(sizes[i].value()) / static_cast<double>(input.value()));
   }
   if (policy == "stretch") return plan;
   if (policy != "not_larger" && policy != "not_smaller") fail("its keep_aspect_ratio_policy is '{}'", policy);
   const double scale =
       policy == "not_larger" ? *std::ranges::min_element(scales) : *std::ranges::max_element(scales);
-  for (auto& axis : plan.plans)
-    axis =
-        ResizedAxis{static_cast<int64_t>(scale * static_cast<double>(axis->input) + 0.5), axis->input, scale};
+  for (auto& axis : plan.plans) {
+    const Dim input = axis->input;
+    axis = ResizedAxis{static_cast<int64_t>(scale * static_cast<double>(input.value()) + 0.5), input, scale};
+  }
   return plan;
 }
 
@@ -155,8 +153,10 @@ Value resized_by(Value x, const ResizeRules& rules, const Plan& plan) {
   for (size_t i = 0; i < plan.axes.size(); ++i) {
     if (!plan.plans[i]) continue;
     constexpr int64_t kMaxPlaces = 1 << 20;
-    if (plan.plans[i]->input < 1 || plan.plans[i]->size < 0 || plan.plans[i]->size > kMaxPlaces)
-      fail("an axis of {} is resized to {}", plan.plans[i]->input, plan.plans[i]->size);
+    const auto& [size, input, scale, begin, end] = *plan.plans[i];
+    if ((input.is_constant() && input.value() < 1) ||
+        (size.is_constant() && (size.value() < 0 || size.value() > kMaxPlaces)))
+      fail("an axis of {} is resized to {}", input.to_string(), size.to_string());
     y = resize_axis(y, static_cast<int>(plan.axes[i]), rules, *plan.plans[i]);
   }
   return cast(y, dtype);

@@ -15,13 +15,13 @@ namespace {
 constexpr const char kNearest[] = "nearest", kExact[] = "nearest-exact", kLinear[] = "linear",
                      kCubic[] = "bicubic";
 
-int64_t scaled_size(int64_t size, double factor) {
-  const double scaled = std::floor(static_cast<double>(size) * factor);
-  constexpr double kMax = 1 << 26;
-  if (!(scaled >= 1 && scaled <= kMax))
-    fail("it resizes an axis of {} elements by {}: expected a result of 1 to {} elements", size, factor,
-         static_cast<int64_t>(kMax));
-  return static_cast<int64_t>(scaled);
+Dim factored_size(const Dim& size, double factor) {
+  const Dim scaled = scaled_size(size, factor);
+  constexpr int64_t kMax = 1 << 26;
+  if (scaled.is_constant() && (scaled.value() < 1 || scaled.value() > kMax))
+    fail("it resizes an axis of {} elements by {}: expected a result of 1 to {} elements", size.to_string(),
+         factor, kMax);
+  return scaled;
 }
 
 // torch takes the sizes of the result, or factors, by which it then also finds the places in x.
@@ -32,13 +32,13 @@ Value resized(Call& call) {
       .mode = mode, .align_corners = call.flag_or("align_corners", false), .antialias = antialias};
   if (call.has("scale_factors")) options.scale_factors = call.numbers("scale_factors");
   for (const char* name : {"scales", "scales_h", "scales_w", "scales_d"}) call.must_be(name, nullptr);
-  std::vector<int64_t> sizes;
+  std::vector<Dim> sizes;
   if (call.has("output_size")) {
-    sizes = call.integers("output_size");
+    sizes = call.sizes("output_size");
     options.scale_factors.clear();
   } else {
     for (size_t i = 0; i < options.scale_factors.size(); ++i)
-      sizes.push_back(scaled_size(x.dim(static_cast<int64_t>(i) + 2).value(), options.scale_factors[i]));
+      sizes.push_back(factored_size(x.dim(static_cast<int64_t>(i) + 2), options.scale_factors[i]));
   }
   return interpolate(x, sizes, options);
 }

@@ -149,7 +149,7 @@ std::string warning_of(Mode mode, bool has_norm) {
   Value y = nn::Conv2d(root / "conv", 3, 4, {3})(g.input("x", DType::f32, {2, 3, 8, 8}));
   if (has_norm) y = nn::BatchNorm2d(root / "bn", 4)(y);
   g.output("y", y);
-  ::testing::internal::CaptureStdout();  // where messages go unless a tool says otherwise
+  ::testing::internal::CaptureStdout();  // messages go there unless a tool says otherwise
   warn_of_export(model);
   return ::testing::internal::GetCapturedStdout();
 }

@@ -334,6 +334,28 @@ TEST(Onnx, FactorsOfResizingHaveLimits) {
   expect_has(resized(1e-9F, linear + antialias), {"n_Resize"});
 }
 
+// Every second element, twice, has the size of x where that is a multiple of 2 only.
+TEST(Onnx, SizesMayBeMultiples) {
+  const auto integer = [](const std::string& name, int64_t value) {
+    return tensor(name, {1}, 7, piece(9, {reinterpret_cast<const char*>(&value), sizeof value}));
+  };
+  const float two = 2;
+  const std::string factor(reinterpret_cast<const char*>(&two), sizeof two);
+  const std::string bytes = model({node("Slice", {"x", "zero", "end", "zero", "step"}, {"a"}),
+                                   node("Resize", {"a", "", "s"}, {"b"}), node("Add", {"x", "b"}, {"y"})},
+                                  {integer("zero", 0), integer("end", INT64_MAX), integer("step", 2),
+                                   tensor("s", {1}, 1, piece(9, factor))});
+  const auto problem = [&](const Dim& size) {
+    ImportOptions options;
+    options.shapes["x"] = {size};
+    return error_of(
+        [&] { import_file(read_onnx_from(std::as_bytes(std::span(bytes))), {}, nullptr, options); });
+  };
+  const Dim h = Dim::symbol("h");
+  EXPECT_EQ(problem(h * Dim(2)), "");
+  expect_has(problem(h), {"n_Add", "open sizes", "--set NAME=640 or NAME=32*h"});
+}
+
 TEST(Onnx, EverythingThatIsNotReadIsListed) {
   const std::string bytes = model({node("Hum", {"x"}, {"a"}), node("Abs", {"a"}, {"b"}),
                                    node("Whistle", {"b"}, {"c"}, "", "own"), node("Hum", {"c"}, {"y"})});
