@@ -105,6 +105,33 @@ TEST(Zero, ExchangesRowsOfLargeTables) {
   }
 }
 
+// Codes and the scales of their blocks are sharded alike, along every axis.
+TEST(Zero, SharesMomentsOf8Bits) {
+  const std::shared_ptr<Model> model = models::make_model("qwen2",
+                                                          {{"vocab_size", "61"},
+                                                           {"hidden_size", "512"},
+                                                           {"intermediate_size", "512"},
+                                                           {"num_hidden_layers", "1"},
+                                                           {"num_attention_heads", "4"},
+                                                           {"num_key_value_heads", "2"},
+                                                           {"max_position_embeddings", "32"}},
+                                                          5);
+  passes::add_training(
+      *model, passes::parse_train_options("adamw,lr=1e-3,eps=1e-4,clip=1.0,moments=8bit,precision=bf16"));
+  constexpr int kFew = 4;
+  const Curve whole = train_on("data=2", model, {.weight_halves = true}, kFew)[0];
+  for (int stage = 1; stage <= 3; ++stage)
+    for (const Curve& rank : train_on("data=2", model, {.weight_halves = true, .zero = stage}, kFew)) {
+      SCOPED_TRACE(stage);
+      expect_same_bits(rank, whole);
+      EXPECT_EQ(rank.memory.optimizer_bytes, bytes_of_moments(*model, 2));
+    }
+  const Curve sliced = train_on("tensor=2", model, {}, kFew)[0];
+  EXPECT_LT(sliced.memory.optimizer_bytes, whole.memory.optimizer_bytes * 3 / 4);
+  for (size_t i = 0; i < sliced.losses.size(); ++i)
+    EXPECT_NEAR(sliced.losses[i], whole.losses[i], 0.01 * whole.losses[i]);
+}
+
 TEST(Zero, WhatRanksDoNotDivideStaysWhole) {
   const auto model = training("mlp", "adamw,lr=1e-3,clip=1.0");
   const std::vector<Curve> whole = train_on("data=8", model), shared = train_on("data=8", model, {.zero = 1});
