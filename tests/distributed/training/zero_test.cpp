@@ -12,6 +12,7 @@
 #include "tests/distributed/thread_ranks.h"
 #include "tests/distributed/training/small_training.h"
 #include "tests/error_of.h"
+#include "tests/models/small_families.h"
 
 namespace genesis {
 namespace {
@@ -105,6 +106,15 @@ TEST(Zero, ExchangesRowsOfLargeTables) {
   }
 }
 
+// Checks that ranks with slices of the weights have slices of the moments, too, and the losses of one rank.
+void expect_slices_train(const std::shared_ptr<const Model>& model, const char* mesh, int steps) {
+  SCOPED_TRACE(mesh);
+  const Curve alone = testing::train(model, {}, steps), sliced = train_on(mesh, model, {}, steps)[0];
+  EXPECT_LT(sliced.memory.optimizer_bytes, alone.memory.optimizer_bytes * 3 / 4);
+  for (size_t i = 0; i < sliced.losses.size(); ++i)
+    EXPECT_NEAR(sliced.losses[i], alone.losses[i], 0.01 * alone.losses[i]) << "step " << i;
+}
+
 // Codes and the scales of their blocks are sharded alike, along every axis.
 TEST(Zero, SharesMomentsOf8Bits) {
   const std::shared_ptr<Model> model = models::make_model("qwen2",
@@ -126,10 +136,12 @@ TEST(Zero, SharesMomentsOf8Bits) {
       expect_same_bits(rank, whole);
       EXPECT_EQ(rank.memory.optimizer_bytes, bytes_of_moments(*model, 2));
     }
-  const Curve sliced = train_on("tensor=2", model, {}, kFew)[0];
-  EXPECT_LT(sliced.memory.optimizer_bytes, whole.memory.optimizer_bytes * 3 / 4);
-  for (size_t i = 0; i < sliced.losses.size(); ++i)
-    EXPECT_NEAR(sliced.losses[i], whole.losses[i], 0.01 * whole.losses[i]);
+  expect_slices_train(model, "tensor=2", kFew);
+  models::Settings settings = testing::small_settings("qwen3_moe");
+  settings["hidden_size"] = settings["moe_intermediate_size"] = "256";
+  const std::shared_ptr<Model> experts = models::make_model("qwen3_moe", settings, 5);
+  passes::add_training(*experts, passes::parse_train_options("adamw,lr=1e-3,eps=1e-4,moments=8bit"));
+  expect_slices_train(experts, "expert=2", kFew);
 }
 
 TEST(Zero, WhatRanksDoNotDivideStaysWhole) {

@@ -13,6 +13,7 @@
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
 #include "schema/graph/text.h"
+#include "schema/graph/verify.h"
 #include "tests/op_harness.h"
 
 namespace genesis::passes {
@@ -124,7 +125,7 @@ entry loss(x: i64[batch], z: f32[65], u: f32[512]) {
 }
 )");
   add_train_step(*model, parse_train_options("adam,moments=8bit"));
-  verify(*model);
+  genesis::verify(*model);
   EXPECT_EQ(states_of(*model),
             (std::vector<std::string>{"optimizer.fc.m_scales f32[64]", "optimizer.wide.m_scales f32[16,2]"}));
   EXPECT_EQ(model->state(model->find_state("optimizer.fc.m")).type.to_string(), "u8[128,128]");
