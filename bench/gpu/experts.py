@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures a mixture of experts on a GPU: Qwen3-30B-A3B, cut to a few layers and whole in q4, beside transformers in one run.
 
-    python3 bench/gpu/experts.py BUILD_DIR [--only peer,train,decode,q4,profile] [--layers 4] [--folder DIR] [--json FILE]
+    python3 bench/gpu/experts.py BUILD_DIR [--only peer,train,decode,q4,profile] [--layers 4] [--optimizer adamw,moments=8bit] [--folder DIR] [--json FILE]
     python3 bench/gpu/experts.py BUILD_DIR --only mesh      two GPUs: experts on both of them, beside one
 
 Weights are random; those of the whole model are zero, since writing 30 billion numbers takes longer than the measurement: all
@@ -42,6 +42,11 @@ def bytes_of_decoding(layers, texts, bytes_per_weight, head_bytes):
     return layers * ((attention + touched * expert) * bytes_per_weight + 2 * hidden * experts) + SHAPE["vocab_size"] * hidden * head_bytes
 
 
+def optimizers(flags):
+    """Returns the optimizers of training, by file; that of `mesh` is the first one."""
+    return {f"train{i or ''}.genesis": optimizer for i, optimizer in enumerate(flags.optimizer or ["adamw"])}
+
+
 def make_files(tools, flags, errors):
     """Writes the models of the steps that were asked for."""
     def make(step, name, opt, **more):
@@ -58,8 +63,9 @@ def make_files(tools, flags, errors):
             errors.update(dict.fromkeys(step.split(), str(error)))
         print(f"  {name}: made in {time.perf_counter() - start:.0f} s", flush=True)
 
-    training, inference, q4 = ["--train", "adamw,lr=1e-4,clip=1.0", "--cast", "bf16"], ["--inference"], ["--quantize", "q4", "--inference"]
-    lanes = [[("train mesh", "train.genesis", training, {})],
+    training = {name: ["--train", optimizer + ",lr=1e-4,clip=1.0", "--cast", "bf16"] for name, optimizer in optimizers(flags).items()}
+    inference, q4 = ["--inference"], ["--quantize", "q4", "--inference"]
+    lanes = [*([("train mesh", name, options, {})] for name, options in training.items()),
              [("decode mesh", "one.genesis", inference, dict(dtype="bf16")), ("q4", "q4_few.genesis", q4, dict(dtype="bf16"))],
              [("decode mesh", "many.genesis", inference, dict(dtype="bf16", batch=TEXTS))],
              [("q4", "q4_few_zero.genesis", q4, dict(dtype="bf16", no_values=True)),
@@ -114,12 +120,12 @@ def bench_peer(flags):
     return result
 
 
-def bench_train(tools, flags, results, *mesh, ranks=1, batch=BATCH):
+def bench_train(tools, flags, results, *mesh, ranks=1, batch=BATCH, model="train.genesis"):
     """Times a training step of `batch` texts in all, which `ranks` ranks share: the input of a rank is its share."""
     tokens = tools.tokens(f"train{batch // ranks}.npy", (batch // ranks, SEQ), SHAPE["vocab_size"])
     inputs = ("--input", f"tokens={tokens}", "--input", f"targets={tokens}")
-    ours = tools.bench("train.genesis", "train_step", *inputs, "--seconds", 2, *mesh)
-    line = f"training {batch} x {SEQ} in all {' '.join(mesh)}: {ours['median_ms']:.1f} ms, {batch * SEQ / ours['median_ms'] * 1e3:.0f} tokens/s"
+    ours = tools.bench(model, "train_step", *inputs, "--seconds", 2, *mesh)
+    line = f"training {batch} x {SEQ} in all, {optimizers(flags)[model]} {' '.join(mesh)}: {ours['median_ms']:.1f} ms, {batch * SEQ / ours['median_ms'] * 1e3:.0f} tokens/s"
     if "device_peak_bytes" in ours:
         line += f", {ours['device_peak_bytes'] / 2**30:.1f} GiB"
     for name, peer in results.get("peer", {}).items():
@@ -146,7 +152,7 @@ def profile(tools, model, entry, *inputs):
 def run_steps(tools, flags, results, errors):
     limit = read_gbps() if {"decode", "q4", "mesh"} & set(flags.only) else 0
     steps = {
-        "train": lambda: bench_train(tools, flags, results),
+        "train": lambda: {optimizer: bench_train(tools, flags, results, model=model) for model, optimizer in optimizers(flags).items()},
         "decode": lambda: {name: bench_decode_of(tools, name, texts, bytes_of_decoding(flags.layers, texts, 2, 2), limit)
                            for name, texts in (("one.genesis", 1), ("many.genesis", TEXTS))},
         # q4 takes 18 bytes for 32 weights, the head in q8 34.
@@ -171,7 +177,8 @@ def run_steps(tools, flags, results, errors):
             print(f"{name}: failed: {error}", file=sys.stderr, flush=True)
         write_json(flags.json, results)
     if "profile" in flags.only:
-        for model, entry, inputs in (("train.genesis", "train_step", ("--size", f"batch={BATCH}", "--size", f"seq={SEQ}")),
+        step = ("--size", f"batch={BATCH}", "--size", f"seq={SEQ}")
+        for model, entry, inputs in (*((model, "train_step", step) for model in optimizers(flags)),
                                      ("one.genesis", "decode", ("--input", f"position=full:{POSITION}")),
                                      ("many.genesis", "decode", ("--input", f"position=full:{POSITION}", "--input", f"tokens={tools.path('d32.npy')}"))):
             if os.path.exists(tools.path(model)):
@@ -186,6 +193,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--only", default="peer,train,decode,q4,profile", type=lambda text: text.split(","))
     parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--optimizer", action="append", help="adamw (the default) or adamw,moments=8bit; may be repeated")
     parser.add_argument("--folder", help="where the files go, 70 GB; default: the system's folder for temporary files")
     parser.add_argument("--json", default="")
     flags = parser.parse_args()

@@ -14,8 +14,12 @@ std::vector<Value> emit_update(const SharedByUpdates& shared, const std::vector<
   op.parameters_per_half = holders.held;
   for (const Node* update : updates) op.weight_decays.push_back(op_of(*update).weight_decays[0]);
   std::vector<Value> inputs = std::move(scalars);
-  for (const auto* values : {&holders.values, &operands.gradients, &operands.m, &operands.v})
-    inputs.insert(inputs.end(), values->begin(), values->end());
+  const auto add = [&](const std::vector<Value>& values) {
+    inputs.insert(inputs.end(), values.begin(), values.end());
+  };
+  add(holders.values);
+  add(operands.gradients);
+  for (const std::vector<Value>& moments : operands.moments) add(moments);
   return emit_node(op, inputs);
 }
 
@@ -40,7 +44,9 @@ std::vector<Value> update_together(Rewriter& rewriter, const SharedByUpdates& sh
     return values;
   };
   std::vector<Value> scalars = rewriter.map(shared.scalars);
-  const UpdateOperands operands{mapped(1), mapped(2), mapped(3)};
+  UpdateOperands operands{mapped(1), {}};
+  const size_t behind = updates[0]->inputs.size() - shared.scalars.size();
+  for (size_t moment = 2; moment < behind; ++moment) operands.moments.push_back(mapped(moment));
   return emit_update(shared, updates, std::move(scalars), holders, operands);
 }
 
@@ -48,6 +54,13 @@ std::vector<Value> update_together(Rewriter& rewriter, const SharedByUpdates& sh
                                    const std::vector<const Node*>& updates, const ParameterHolders& holders,
                                    const UpdateOperands& operands) {
   return emit_update(shared, updates, rewriter.map(shared.scalars), holders, operands);
+}
+
+std::vector<Value> results_of_update(const std::vector<Value>& results, size_t first, size_t updates,
+                                     size_t k) {
+  std::vector<Value> values;
+  for (size_t at = first + k; at < results.size(); at += updates) values.push_back(results[at]);
+  return values;
 }
 
 }  // namespace genesis::passes

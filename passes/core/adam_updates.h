@@ -23,17 +23,23 @@ struct ParameterHolders {
   std::vector<Value> values;
   std::vector<int64_t> held = {};  // number of parameters of each group; empty if there are no groups
 };
-// The operands of each update besides its parameter.
+// The operands of each update besides its parameter. `moments` has a list of all m, one of all v, and for moments that are codes
+// a list of the scales of each.
 struct UpdateOperands {
-  std::vector<Value> gradients, m, v;
+  std::vector<Value> gradients;
+  std::vector<std::vector<Value>> moments;
 };
 
 // Adds one node that does all `updates`, with their own operands or with `operands`. Returns the node's outputs: the new
-// holders, then m of all parameters, then v of all.
+// holders, then m of all parameters, then v of all, then the scales of codes in the same order.
 std::vector<Value> update_together(Rewriter& rewriter, const SharedByUpdates& shared,
                                    const std::vector<const Node*>& updates, const ParameterHolders& holders);
 std::vector<Value> update_together(Rewriter& rewriter, const SharedByUpdates& shared,
                                    const std::vector<const Node*>& updates, const ParameterHolders& holders,
                                    const UpdateOperands& operands);
+// Returns what update k of `updates` updates has in each list of results from result `first` on: its new moments if `first` is the
+// number of holders, before them its parameter if every parameter is a holder and `first` is 0.
+std::vector<Value> results_of_update(const std::vector<Value>& results, size_t first, size_t updates,
+                                     size_t k);
 
 }  // namespace genesis::passes

@@ -129,8 +129,9 @@ void ShardedUpdates::emit_plain(const Node& node, Value gradient) {
 void ShardedUpdates::add_operands(UpdateOperands& operands, const Node& adam, Value gradient) {
   const UpdateInputs at = update_inputs(adam);
   operands.gradients.push_back(gradient);
-  operands.m.push_back(moment(adam.inputs[at.moments[0]]));
-  operands.v.push_back(moment(adam.inputs[at.moments[1]]));
+  operands.moments.resize(at.moments.size());
+  for (size_t i = 0; i < at.moments.size(); ++i)
+    operands.moments[i].push_back(moment(adam.inputs[at.moments[i]]));
 }
 
 void ShardedUpdates::emit_plain_together(const std::vector<Plain>& all) {
@@ -146,7 +147,7 @@ void ShardedUpdates::emit_plain_together(const std::vector<Plain>& all) {
   const std::vector<Value> results =
       update_together(rewriter_, SharedByUpdates(*nodes[0]), nodes, holders, operands);
   const size_t n = nodes.size();
-  for (size_t k = 0; k < n; ++k) add_new_shard(*nodes[k], {results[k], results[n + k], results[2 * n + k]});
+  for (size_t k = 0; k < n; ++k) add_new_shard(*nodes[k], results_of_update(results, 0, n, k));
 }
 
 // Adds the results of the update of a plain parameter's shard.
@@ -201,8 +202,7 @@ void ShardedUpdates::emit_stored_together(const std::vector<const Stored*>& all)
     parameters.values.insert(parameters.values.end(), part.begin(), part.end());
   const std::vector<Value> results =
       update_together(rewriter_, SharedByUpdates(*nodes[0]), nodes, parameters, operands);
-  for (size_t k = 0; k < n; ++k)
-    add_moments(*nodes[k], {results[parts * n + k], results[(parts + 1) * n + k]});
+  for (size_t k = 0; k < n; ++k) add_moments(*nodes[k], results_of_update(results, parts * n, n, k));
   size_t first = 0;
   for (const Stored* stored : all) {
     const size_t next = first + stored->group->members.size();

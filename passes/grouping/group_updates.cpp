@@ -99,8 +99,7 @@ void emit_group(Rewriter& rewriter, const Group& group) {
   const std::vector<Value> results = update_together(rewriter, group.shared, group.members, parameters);
   rewriter.end_nodes_from();
   const size_t n = group.members.size();
-  for (size_t i = 0; i < n; ++i)
-    rewriter.replace(*group.members[i], {results[i], results[n + i], results[2 * n + i]});
+  for (size_t i = 0; i < n; ++i) rewriter.replace(*group.members[i], results_of_update(results, 0, n, i));
 }
 
 void emit_group(Rewriter& rewriter, const SgdGroup& group) {

@@ -178,8 +178,11 @@ class PartsRewriter {
       for (size_t part = 0; part < parts; ++part)
         rewriter_.graph().add_update(storage_.groups[job.groups[i]].parts[part], results[part * groups + i]);
     const size_t n = job.updates.size();
-    for (size_t k = 0, m = holders.values.size(); k < n; ++k, ++m)
-      rewriter_.replace(*job.updates[k], {Value(), results[m], results[n + m]});
+    for (size_t k = 0; k < n; ++k) {
+      std::vector<Value> values = results_of_update(results, holders.values.size(), n, k);
+      values.insert(values.begin(), Value());  // the parameter is in the parts
+      rewriter_.replace(*job.updates[k], values);
+    }
   }
 
   const Graph& graph_;

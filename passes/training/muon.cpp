@@ -42,6 +42,16 @@ int32_t state_behind(const Graph& graph, ValueId id) {
   return value.kind == ValueKind::kState ? value.index : -1;
 }
 
+template <class... Ops>
+std::set<int32_t> states_read_by(const Graph& graph) {
+  std::set<int32_t> states;
+  for (const Node& node : graph.nodes())
+    if (is<Ops...>(node))
+      for (const ValueId input : node.inputs) states.insert(state_behind(graph, input));
+  states.erase(-1);
+  return states;
+}
+
 }  // namespace
 
 MuonResult muon_update(Value parameter, Value gradient, Value momentum, Value lr, const optim::Muon& muon,
@@ -60,13 +70,9 @@ MuonResult muon_update(Value parameter, Value gradient, Value momentum, Value lr
 }
 
 std::set<int32_t> tables_and_heads(const Graph& loss) {
-  std::set<int32_t> states;
-  for (const Node& node : loss.nodes()) {
-    if (!is<ops::Embedding>(node) && !is<ops::LinearCrossEntropy>(node)) continue;
-    for (const ValueId input : node.inputs) states.insert(state_behind(loss, input));
-  }
-  states.erase(-1);
-  return states;
+  return states_read_by<ops::Embedding, ops::LinearCrossEntropy>(loss);
 }
+
+std::set<int32_t> tables(const Graph& loss) { return states_read_by<ops::Embedding>(loss); }
 
 }  // namespace genesis::passes

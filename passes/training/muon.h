@@ -28,5 +28,7 @@ MuonResult muon_update(Value parameter, Value gradient, Value momentum, Value lr
 // Returns the states of `loss` that do not map activations to activations: tables that an embedding looks up, and heads whose
 // product is part of the loss. Muon leaves them to AdamW.
 std::set<int32_t> tables_and_heads(const Graph& loss);
+// Returns the tables among them.
+std::set<int32_t> tables(const Graph& loss);
 
 }  // namespace genesis::passes

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "schema/core/attributes.h"
+#include "schema/core/moment_format.h"
 
 namespace genesis::optim {
 
@@ -28,12 +29,15 @@ struct Adam {
   static constexpr std::string_view kName = "adam";
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8,
          weight_decay = 0;  // the decay adds to the gradient
+  // k8bit: the moments of matrices are codes of 8 bits (parameter_updates.h), a quarter of the bytes.
+  MomentFormat moments = MomentFormat::kF32;
   static void fields(auto& self, auto&& visit) {
     visit("lr", self.lr);
     visit("beta1", self.beta1);
     visit("beta2", self.beta2);
     visit("eps", self.eps);
     visit("weight_decay", self.weight_decay);
+    visit("moments", self.moments);
   }
 };
 
@@ -41,6 +45,7 @@ struct AdamW {
   static constexpr std::string_view kName = "adamw";
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8,
          weight_decay = 0.01;  // the decay shrinks the weight
+  MomentFormat moments = MomentFormat::kF32;
   static void fields(auto& self, auto&& visit) { Adam::fields(self, visit); }
 };
 

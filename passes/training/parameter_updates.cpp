@@ -6,6 +6,11 @@
 #include "schema/ops/nn/optimizer.h"
 
 namespace genesis::passes {
+namespace {
+
+constexpr int64_t kFewestCodes = 4096;  // parameters of fewer values keep f32 moments
+
+}  // namespace
 
 ParameterUpdates::ParameterUpdates(Model& model, Graph& graph, const Graph& loss, const TrainOptions& options,
                                    const UpdateScalars& scalars)
@@ -13,7 +18,8 @@ ParameterUpdates::ParameterUpdates(Model& model, Graph& graph, const Graph& loss
       graph_(graph),
       options_(options),
       scalars_(scalars),
-      tables_and_heads_(passes::tables_and_heads(loss)) {}
+      tables_and_heads_(passes::tables_and_heads(loss)),
+      tables_(passes::tables(loss)) {}
 
 void ParameterUpdates::add(const TrainedParameter& p) {
   const NameScope scope(graph_, model_.state(p.state).name);
@@ -33,17 +39,36 @@ void ParameterUpdates::update_by(const optim::Adam& o, const TrainedParameter& p
   update_adam(o, false, p);
 }
 void ParameterUpdates::update_by(const optim::AdamW& o, const TrainedParameter& p) {
-  update_adam({o.lr, o.beta1, o.beta2, o.eps, o.weight_decay}, true, p);
+  update_adam({o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.moments}, true, p);
 }
 void ParameterUpdates::update_adam(const optim::Adam& o, bool decoupled, const TrainedParameter& p,
                                    double lr_factor) {
   const AdamOptions adam{o.beta1, o.beta2, o.eps, decay_of(p), decoupled, bool(scalars_.counts)};
+  const Value lr = lr_of(p, lr_factor);
+  if (has_moment_codes(o, p)) {
+    const Shape& shape = model_.state(p.state).type.shape;
+    const TensorType codes{DType::u8, shape}, scales{DType::f32, ops::moment_scales_shape(shape)};
+    const CodedMoments old{moment(p, "m", codes), moment(p, "v", codes), moment(p, "m_scales", scales),
+                           moment(p, "v_scales", scales)};
+    const AdamResult next = adam_update(p.value, p.gradient, old, lr, scalars_.step, adam, scalars_.scale);
+    set(p.value, next.parameter);
+    set(old.m, next.m);
+    set(old.v, next.v);
+    set(old.m_scales, next.m_scales);
+    set(old.v_scales, next.v_scales);
+    return;
+  }
   const Value m = moment(p, "m"), v = moment(p, "v");
-  const AdamResult next =
-      adam_update(p.value, p.gradient, m, v, lr_of(p, lr_factor), scalars_.step, adam, scalars_.scale);
+  const AdamResult next = adam_update(p.value, p.gradient, m, v, lr, scalars_.step, adam, scalars_.scale);
   set(p.value, next.parameter);
   set(m, next.m);
   set(v, next.v);
+}
+
+bool ParameterUpdates::has_moment_codes(const optim::Adam& o, const TrainedParameter& p) const {
+  const TensorType& type = model_.state(p.state).type;
+  return o.moments == MomentFormat::k8bit && ops::can_have_moment_codes(type) &&
+         type.numel() >= kFewestCodes && !tables_.contains(p.state);
 }
 
 void ParameterUpdates::update_by(const optim::Lion& o, const TrainedParameter& p) {
@@ -96,9 +121,12 @@ double ParameterUpdates::decay_of(const TrainedParameter& p) const {
 }
 
 Value ParameterUpdates::moment(const TrainedParameter& p, const std::string& name) {
-  const State& state = model_.state(p.state);
-  return graph_.state(model_.add_state({.name = "optimizer." + state.name + "." + name,
-                                        .type = {DType::f32, state.type.shape},
+  return moment(p, name, {DType::f32, model_.state(p.state).type.shape});
+}
+
+Value ParameterUpdates::moment(const TrainedParameter& p, const std::string& name, const TensorType& type) {
+  return graph_.state(model_.add_state({.name = "optimizer." + model_.state(p.state).name + "." + name,
+                                        .type = type,
                                         .role = StateRole::kOptimizer,
                                         .trainable = false,
                                         .initial = {}}));

@@ -1,5 +1,8 @@
 // Applies the optimizer to each parameter once its gradient is known: adds the optimizer's states and the update op, with the
 // settings of the parameter's group.
+//
+// With moments=8bit Adam keeps moments as codes (schema/core/moment_codes.h), except those of small parameters and of embeddings,
+// whose rows have gradients in few steps: both stay f32, as with bitsandbytes and transformers.
 #pragma once
 
 #include <map>
@@ -30,7 +33,8 @@ class ParameterUpdates {
   ParameterUpdates(Model& model, Graph& graph, const Graph& loss, const TrainOptions& options,
                    const UpdateScalars& scalars);
 
-  // Adds the optimizer's states for the parameter to the model ("optimizer.<parameter>.m") and its update to the graph.
+  // Adds the optimizer's states for the parameter to the model ("optimizer.<parameter>.m"; codes also have
+  // "optimizer.<parameter>.m_scales") and its update to the graph.
   void add(const TrainedParameter& p);
   // Returns the new values by state.
   const std::map<int32_t, Value>& results() const { return results_; }
@@ -47,8 +51,11 @@ class ParameterUpdates {
   // Returns the rate times `factor` and the factor of the parameter's group.
   Value lr_of(const TrainedParameter& p, double factor = 1);
   double decay_of(const TrainedParameter& p) const;
-  // Adds an f32 state of zeros with the parameter's shape.
+  // Returns whether Adam keeps the parameter's moments as codes of 8 bits.
+  bool has_moment_codes(const optim::Adam& o, const TrainedParameter& p) const;
+  // Adds a state of zeros: an f32 with the parameter's shape, or of another type.
   Value moment(const TrainedParameter& p, const std::string& name);
+  Value moment(const TrainedParameter& p, const std::string& name, const TensorType& type);
   void set(Value state, Value next);
 
   Model& model_;
@@ -56,6 +63,7 @@ class ParameterUpdates {
   const TrainOptions& options_;
   const UpdateScalars scalars_;
   const std::set<int32_t> tables_and_heads_;  // AdamW updates them if the optimizer is Muon
+  const std::set<int32_t> tables_;            // their moments are never codes
   std::map<double, Value> rates_;  // by factor: updates that share a rate can become one node
   std::map<int32_t, Value> results_;
 };

@@ -87,7 +87,8 @@ const StateFormat& bf16_halves_format() {
 const StateFormat* plain_format(DType meant) {
   static const StateFormat formats[] = {plain_format_of<float>(DType::f32),
                                         plain_format_of<double>(DType::f64),
-                                        plain_format_of<bf16>(DType::bf16), plain_format_of<f16>(DType::f16)};
+                                        plain_format_of<bf16>(DType::bf16), plain_format_of<f16>(DType::f16),
+                                        plain_format_of<uint8_t>(DType::u8)};
   for (const StateFormat& format : formats)
     if (format.meant == meant) return &format;
   return nullptr;

@@ -55,14 +55,14 @@ struct UpdateOptions {
   bool skip_nonfinite = false;  // if `scale` is not finite, the outputs are the inputs
 };
 
-template <int kMax>
+template <int kMax, class Tensor = UpdateTensor>
 struct UpdateTable {
   UpdateOptions options;
   int32_t count = 0, chunks = 0;
-  UpdateTensor tensors[kMax];
+  Tensor tensors[kMax];
 
   bool full() const { return count == kMax; }
-  void add(UpdateTensor tensor) {
+  void add(Tensor tensor) {
     if (tensor.n == 0) return;
     tensor.first_chunk = chunks;
     chunks += static_cast<int32_t>(tensor.chunks());

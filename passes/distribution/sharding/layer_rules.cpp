@@ -256,12 +256,15 @@ void list_linear_cross_entropy(RuleContext& context) {
   context.add(std::move(factor));
 }
 
-// Parameter, gradient and moments are updated elementwise, so every dimension can be sharded.
+// Parameter, gradient and moments are updated elementwise, so every dimension can be sharded. Scales of moments that are codes have
+// the same dimensions, or a single one, which is sharded with the first.
 void list_update(RuleContext& context) {
   UpdateInputs inputs = update_inputs(context.node());
   if (is<ops::SgdUpdate>(context.node())) inputs.gradient = 1;  // also without momentum
   if (inputs.gradient == inputs.parameter) return;
-  for (int dim = 0; dim < context.operand(inputs.parameter).rank(); ++dim) {
+  const size_t last = inputs.moments.empty() ? inputs.parameter : inputs.moments.back();
+  const int dims = std::min(context.operand(inputs.parameter).rank(), context.operand(last).rank());
+  for (int dim = 0; dim < dims; ++dim) {
     Factor factor{{operand_dim(inputs.parameter, dim), operand_dim(inputs.gradient, dim)}};
     for (const size_t moment : inputs.moments) factor.members.push_back(operand_dim(moment, dim));
     for (size_t i = 0; i < context.num_results(); ++i) factor.members.push_back(result_dim(i, dim));

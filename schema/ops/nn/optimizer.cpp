@@ -38,6 +38,24 @@ void check_skip(bool skip_nonfinite, bool has_scale) {
   if (skip_nonfinite && !has_scale) fail("skip_nonfinite needs a scale: that is what tells it to skip");
 }
 
+void check_codes(const ops::AdamUpdate& op, Types in, const TensorType& parameter, int k) {
+  if (!ops::can_have_moment_codes(parameter))
+    fail("moments of 8 bits need a parameter that is not f64 and has a multiple of {} elements, got {}",
+         kMomentBlock, parameter.to_string());
+  const auto check = [&](int i, const TensorType& expected, const char* what) {
+    const TensorType& given = in[static_cast<size_t>(i)];
+    if (!(given == expected))
+      fail("{} must be {} to go with parameter {}, got {}", what, expected.to_string(), parameter.to_string(),
+           given.to_string());
+  };
+  const TensorType codes{DType::u8, parameter.shape};
+  const TensorType scales{DType::f32, ops::moment_scales_shape(parameter.shape)};
+  check(op.m(k), codes, "the codes of m");
+  check(op.v(k), codes, "the codes of v");
+  check(op.m_scales(k), scales, "the scales of m");
+  check(op.v_scales(k), scales, "the scales of v");
+}
+
 // Requires that the number of inputs was checked.
 void check_halves(const ops::AdamUpdate& op, Types in) {
   const auto input = [&](int i) -> const TensorType& { return in[static_cast<size_t>(i)]; };
@@ -100,7 +118,7 @@ std::vector<InPlace> SgdUpdate::in_place(Types, Types) const {
 
 std::vector<TensorType> AdamUpdate::infer(Types in) const {
   const size_t n = weight_decays.size(), halves = parameters_per_half.size();
-  const size_t expected = 2u + has_scale + (is_halved() ? 2 * halves : n) + 3 * n;
+  const size_t expected = 2u + has_scale + (is_halved() ? 2 * halves : n) + (has_codes() ? 5 : 3) * n;
   if (n == 0 || in.size() != expected)
     fail("the attributes ask for {} inputs for {} parameters, {} were given", expected, n, in.size());
   check_real_scalar(in[0], "lr");
@@ -112,6 +130,10 @@ std::vector<TensorType> AdamUpdate::infer(Types in) const {
     const TensorType& gradient_type = input(gradient(k));
     const TensorType parameter = is_halved() ? TensorType{DType::f32, gradient_type.shape} : input(holder(k));
     check_parameter(parameter, gradient_type);
+    if (has_codes()) {
+      check_codes(*this, in, parameter, k);
+      continue;
+    }
     check_state(parameter, input(m(k)), "m");
     check_state(parameter, input(v(k)), "v");
   }
@@ -123,9 +145,23 @@ std::vector<TensorType> AdamUpdate::infer(Types in) const {
 
 std::vector<InPlace> AdamUpdate::in_place() const {
   std::vector<InPlace> pairs;
-  for (int input = holder(0); input < v(num_parameters()); ++input)
+  for (int input = holder(0); input < num_inputs(); ++input)
     if (input < gradient(0) || input >= m(0)) pairs.push_back({output_of(input), input});
   return pairs;
+}
+
+bool can_have_moment_codes(const TensorType& parameter) {
+  return parameter.dtype != DType::f64 && parameter.shape.is_constant() &&
+         parameter.numel() % kMomentBlock == 0;
+}
+
+Shape moment_scales_shape(const Shape& parameter) {
+  const int last = parameter.rank() - 1;
+  if (last < 0 || parameter[last].value() % kMomentBlock != 0)
+    return Shape{Dim(parameter.numel().value() / kMomentBlock)};
+  Shape scales = parameter;
+  scales[last] = Dim(parameter[last].value() / kMomentBlock);
+  return scales;
 }
 
 std::vector<TensorType> LionUpdate::infer(Types in) const {
@@ -176,16 +212,38 @@ ParameterAndMomentum sgd_update(Value parameter, Value gradient, Value momentum_
   return {out[0], out.size() > 1 ? out[1] : Value{}};
 }
 
-AdamResult adam_update(Value parameter, Value gradient, Value m, Value v, Value lr, Value step,
-                       const AdamOptions& options, Value scale) {
-  const ops::AdamUpdate op{
-      options.beta1,          options.beta2,          options.eps, options.decoupled, bool(scale),
-      options.skip_nonfinite, {options.weight_decay}, {}};
+namespace {
+
+std::vector<Value> emit_adam(const AdamOptions& options, MomentFormat moments, Value lr, Value step,
+                             Value scale, std::initializer_list<Value> operands) {
+  const ops::AdamUpdate op{options.beta1,
+                           options.beta2,
+                           options.eps,
+                           options.decoupled,
+                           bool(scale),
+                           options.skip_nonfinite,
+                           {options.weight_decay},
+                           {},
+                           moments};
   std::vector<Value> inputs = {lr, step};
   append(inputs, scale);
-  inputs.insert(inputs.end(), {parameter, gradient, m, v});
-  const auto out = emit_node(op, inputs);
+  inputs.insert(inputs.end(), operands);
+  return emit_node(op, inputs);
+}
+
+}  // namespace
+
+AdamResult adam_update(Value parameter, Value gradient, Value m, Value v, Value lr, Value step,
+                       const AdamOptions& options, Value scale) {
+  const auto out = emit_adam(options, MomentFormat::kF32, lr, step, scale, {parameter, gradient, m, v});
   return {out[0], out[1], out[2]};
+}
+
+AdamResult adam_update(Value parameter, Value gradient, const CodedMoments& moments, Value lr, Value step,
+                       const AdamOptions& options, Value scale) {
+  const auto out = emit_adam(options, MomentFormat::k8bit, lr, step, scale,
+                             {parameter, gradient, moments.m, moments.v, moments.m_scales, moments.v_scales});
+  return {out[0], out[1], out[2], out[3], out[4]};
 }
 
 ParameterAndMomentum lion_update(Value parameter, Value gradient, Value momentum, Value lr,

@@ -5,6 +5,7 @@
 // parameter and state bit for bit unchanged: a step whose gradients overflowed is skipped without involving the host.
 #pragma once
 
+#include "schema/core/moment_format.h"
 #include "schema/graph/graph.h"
 
 namespace genesis {
@@ -53,12 +54,17 @@ struct SgdUpdate : SgdOptions {
 // launching a kernel for each would cost more than the work. If `parameters_per_half` is not empty, the parameters are f32 stored
 // as halves (schema/core/halves.h), one after the other: uppers..., lowers... replace the parameters among inputs and outputs,
 // and halves i hold the next parameters_per_half[i] parameters.
+//
+// With `moments` k8bit m and v are codes (schema/core/moment_codes.h), u8 of the parameter's shape, and the scales of their blocks
+// follow: m scales..., v scales..., among inputs and outputs, f32 of moment_scales_shape(). The parameters must not be f64, and
+// kMomentBlock must divide their numbers of elements.
 struct AdamUpdate {
   static constexpr OpInfo info{
       .name = "adam_update",
       .doc =
           "One step of Adam, or of AdamW when `decoupled`, for each parameter. If `parameters_per_half` is "
-          "not empty, halves i, a bf16 and an i16, hold the next parameters_per_half[i] f32 parameters.",
+          "not empty, halves i, a bf16 and an i16, hold the next parameters_per_half[i] f32 parameters. With "
+          "`moments` 8bit m and v are u8 codes, and the scales of their blocks are further states.",
       .inputs = {6, kVariadic},
       .precision = Precision::kF32,
       .version = 2};
@@ -66,6 +72,7 @@ struct AdamUpdate {
   bool decoupled = true, has_scale = false, skip_nonfinite = false;
   std::vector<double> weight_decays;         // one per parameter
   std::vector<int64_t> parameters_per_half;  // one per pair of halves; empty: one tensor per parameter
+  MomentFormat moments = MomentFormat::kF32;
   static void fields(auto& self, auto&& visit) {
     visit("beta1", self.beta1);
     visit("beta2", self.beta2);
@@ -75,10 +82,12 @@ struct AdamUpdate {
     visit("skip_nonfinite", self.skip_nonfinite);
     visit("weight_decays", self.weight_decays);
     visit("parameters_per_half", self.parameters_per_half);
+    visit("moments", self.moments);
   }
   bool operator==(const AdamUpdate&) const = default;
 
   bool is_halved() const { return !parameters_per_half.empty(); }
+  bool has_codes() const { return moments == MomentFormat::k8bit; }
   bool is_single() const { return num_parameters() == 1 && !is_halved(); }
   int num_parameters() const { return static_cast<int>(weight_decays.size()); }
   // Returns the number of holders of parameters: tensors, or pairs of halves.
@@ -95,6 +104,9 @@ struct AdamUpdate {
   int gradient(int parameter) const { return holder((is_halved() ? 2 : 1) * num_holders() + parameter); }
   int m(int parameter) const { return gradient(num_parameters() + parameter); }
   int v(int parameter) const { return m(num_parameters() + parameter); }
+  int m_scales(int parameter) const { return v(num_parameters() + parameter); }
+  int v_scales(int parameter) const { return m_scales(num_parameters() + parameter); }
+  int num_inputs() const { return has_codes() ? v_scales(num_parameters()) : v(num_parameters()); }
   // Returns the output with the new value of an input.
   int output_of(int input) const { return input - holder(0) - (input < gradient(0) ? 0 : num_parameters()); }
 
@@ -102,6 +114,12 @@ struct AdamUpdate {
   std::vector<InPlace> in_place(Types, Types) const { return in_place(); }
   std::vector<InPlace> in_place() const;  // everything except the gradients is written where it was read
 };
+
+// Returns whether moments of a parameter of this type can be codes.
+bool can_have_moment_codes(const TensorType& parameter);
+// Returns the shape of the scales of a parameter's moments: a scale for every kMomentBlock values of its last axis, or one flat
+// axis if the blocks do not divide that axis.
+Shape moment_scales_shape(const Shape& parameter);
 
 // parameter, gradient, momentum, lr, [scale] -> parameter, momentum.
 struct LionUpdate {
@@ -148,8 +166,15 @@ struct AdamOptions {
 };
 struct AdamResult {
   Value parameter, m, v;
+  Value m_scales = {}, v_scales = {};  // empty if the moments are numbers
 };
 AdamResult adam_update(Value parameter, Value gradient, Value m, Value v, Value lr, Value step,
+                       const AdamOptions& options, Value scale = {});
+// The same with moments of 8 bits: u8 codes of the parameter's shape and the scales of their blocks.
+struct CodedMoments {
+  Value m, v, m_scales, v_scales;
+};
+AdamResult adam_update(Value parameter, Value gradient, const CodedMoments& moments, Value lr, Value step,
                        const AdamOptions& options, Value scale = {});
 
 using LionOptions = ops::LionUpdate;

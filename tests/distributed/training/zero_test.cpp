@@ -12,6 +12,7 @@
 #include "tests/distributed/thread_ranks.h"
 #include "tests/distributed/training/small_training.h"
 #include "tests/error_of.h"
+#include "tests/models/small_families.h"
 
 namespace genesis {
 namespace {
@@ -103,6 +104,44 @@ TEST(Zero, ExchangesRowsOfLargeTables) {
         expect_same_bits(rank, whole);
       }
   }
+}
+
+// Checks that ranks with slices of the weights have slices of the moments, too, and the losses of one rank.
+void expect_slices_train(const std::shared_ptr<const Model>& model, const char* mesh, int steps) {
+  SCOPED_TRACE(mesh);
+  const Curve alone = testing::train(model, {}, steps), sliced = train_on(mesh, model, {}, steps)[0];
+  EXPECT_LT(sliced.memory.optimizer_bytes, alone.memory.optimizer_bytes * 3 / 4);
+  for (size_t i = 0; i < sliced.losses.size(); ++i)
+    EXPECT_NEAR(sliced.losses[i], alone.losses[i], 0.01 * alone.losses[i]) << "step " << i;
+}
+
+// Codes and the scales of their blocks are sharded alike, along every axis.
+TEST(Zero, SharesMomentsOf8Bits) {
+  const std::shared_ptr<Model> model = models::make_model("qwen2",
+                                                          {{"vocab_size", "61"},
+                                                           {"hidden_size", "512"},
+                                                           {"intermediate_size", "512"},
+                                                           {"num_hidden_layers", "1"},
+                                                           {"num_attention_heads", "4"},
+                                                           {"num_key_value_heads", "2"},
+                                                           {"max_position_embeddings", "32"}},
+                                                          5);
+  passes::add_training(
+      *model, passes::parse_train_options("adamw,lr=1e-3,eps=1e-4,clip=1.0,moments=8bit,precision=bf16"));
+  constexpr int kFew = 4;
+  const Curve whole = train_on("data=2", model, {.weight_halves = true}, kFew)[0];
+  for (int stage = 1; stage <= 3; ++stage)
+    for (const Curve& rank : train_on("data=2", model, {.weight_halves = true, .zero = stage}, kFew)) {
+      SCOPED_TRACE(stage);
+      expect_same_bits(rank, whole);
+      EXPECT_EQ(rank.memory.optimizer_bytes, bytes_of_moments(*model, 2));
+    }
+  expect_slices_train(model, "tensor=2", kFew);
+  models::Settings settings = testing::small_settings("qwen3_moe");
+  settings["hidden_size"] = settings["moe_intermediate_size"] = "256";
+  const std::shared_ptr<Model> experts = models::make_model("qwen3_moe", settings, 5);
+  passes::add_training(*experts, passes::parse_train_options("adamw,lr=1e-3,eps=1e-4,moments=8bit"));
+  expect_slices_train(experts, "expert=2", kFew);
 }
 
 TEST(Zero, WhatRanksDoNotDivideStaysWhole) {

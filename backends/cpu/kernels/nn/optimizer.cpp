@@ -4,6 +4,7 @@
 
 #include "backends/cpu/simd/highway_targets.h"
 #include "schema/core/checked_size.h"
+#include "schema/core/moment_codes.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/nn/optimizer.cpp"
@@ -94,8 +95,42 @@ void run_rule(const UpdateJob& job, int64_t first, int64_t last) {
   }
 }
 
+// Writes the codes of a block and their scale.
+template <auto kEncode>
+void encode_block(const float* values, uint8_t* codes, float* scale) {
+  int32_t greatest = 0;
+  for (int64_t i = 0; i < kMomentBlock; ++i)
+    greatest = std::max(greatest, bits_of_moment(values[i]) & 0x7fffffff);
+  *scale = moment_of_bits(greatest);
+  const float inverse = inverse_moment_scale(*scale);
+  for (int64_t i = 0; i < kMomentBlock; ++i) codes[i] = kEncode(values[i], inverse);
+}
+
+// Decodes the moments of each block among elements [first, last), updates it and encodes the new ones.
+void update_codes(const UpdateJob& whole, int64_t first, int64_t last) {
+  HWY_ALIGN float m[kMomentBlock], v[kMomentBlock];
+  UpdateJob job = whole;
+  job.m = job.m_out = m;
+  job.v = job.v_out = v;
+  for (int64_t at = first; at < last; at += kMomentBlock) {
+    const CodedMoment old_m = whole.coded_m.from(at), old_v = whole.coded_v.from(at);
+    for (int64_t i = 0; i < kMomentBlock; ++i) m[i] = decode_m(old_m.codes[i], *old_m.scales);
+    for (int64_t i = 0; i < kMomentBlock; ++i) v[i] = decode_v(old_v.codes[i], *old_v.scales);
+    const auto moved = [at](const void* data, DType dtype) {
+      return static_cast<const std::byte*>(data) + at * static_cast<int64_t>(size_of(dtype));
+    };
+    job.p = moved(whole.p, whole.dtype);
+    job.g = moved(whole.g, whole.gradient_dtype);
+    job.p_out = const_cast<std::byte*>(moved(whole.p_out, whole.dtype));
+    update_chunk<true, true>(AdamRule<Number>(job), job, 0, kMomentBlock);
+    encode_block<encode_m>(m, old_m.codes_out, old_m.scales_out);
+    encode_block<encode_v>(v, old_v.codes_out, old_v.scales_out);
+  }
+}
+
 // Updates elements [first, last).
 void update_range(const UpdateJob& job, int64_t first, int64_t last) {
+  if (job.coded_m.codes) return update_codes(job, first, last);
   if (job.rule == UpdateRule::kAdam) return run_rule<AdamRule, true, true>(job, first, last);
   if (job.rule == UpdateRule::kLion) return run_rule<LionRule, true, false>(job, first, last);
   if (job.m) return run_rule<SgdRule, true, false>(job, first, last);
@@ -229,10 +264,15 @@ void run_halves_job(const UpdateJob& whole, const HalvedParameter& p) {
       UpdateJob job = whole;
       job.p = job.p_out = buffer;
       job.g = moved(whole.g, whole.gradient_dtype);
-      job.m = moved(whole.m, DType::f32);
-      job.v = moved(whole.v, DType::f32);
-      job.m_out = const_cast<std::byte*>(moved(whole.m_out, DType::f32));
-      job.v_out = const_cast<std::byte*>(moved(whole.v_out, DType::f32));
+      if (whole.coded_m.codes) {
+        job.coded_m = whole.coded_m.from(at);
+        job.coded_v = whole.coded_v.from(at);
+      } else {
+        job.m = moved(whole.m, DType::f32);
+        job.v = moved(whole.v, DType::f32);
+        job.m_out = const_cast<std::byte*>(moved(whole.m_out, DType::f32));
+        job.v_out = const_cast<std::byte*>(moved(whole.v_out, DType::f32));
+      }
       for (int64_t i = 0; i < n; ++i)
         buffer[i] = std::bit_cast<float>(join_halves({p.upper[at + i], p.lower[at + i]}));
       HWY_DYNAMIC_DISPATCH(update_range)(job, 0, n);
@@ -258,6 +298,11 @@ UpdateJob adam_job(const KernelContext& c, const ops::AdamUpdate& op) {
   return job;
 }
 
+CodedMoment coded_moment(const KernelContext& c, const ops::AdamUpdate& op, int codes, int scales) {
+  return {c.input(codes).as<const uint8_t>(), c.input(scales).as<const float>(),
+          c.output(op.output_of(codes)).as<uint8_t>(), c.output(op.output_of(scales)).as<float>()};
+}
+
 // Sets all operands of parameter k except the parameter itself.
 void set_operands(UpdateJob& job, const KernelContext& c, const ops::AdamUpdate& op, int k) {
   const TensorView& gradient = c.input(op.gradient(k));
@@ -265,10 +310,15 @@ void set_operands(UpdateJob& job, const KernelContext& c, const ops::AdamUpdate&
   job.g = gradient.data;
   job.gradient_dtype = gradient.dtype;
   job.n = gradient.numel();
-  job.m = c.input(op.m(k)).data;
-  job.v = c.input(op.v(k)).data;
-  job.m_out = c.output(op.output_of(op.m(k))).data;
-  job.v_out = c.output(op.output_of(op.v(k))).data;
+  if (op.has_codes()) {
+    job.coded_m = coded_moment(c, op, op.m(k), op.m_scales(k));
+    job.coded_v = coded_moment(c, op, op.v(k), op.v_scales(k));
+  } else {
+    job.m = c.input(op.m(k)).data;
+    job.v = c.input(op.v(k)).data;
+    job.m_out = c.output(op.output_of(op.m(k))).data;
+    job.v_out = c.output(op.output_of(op.v(k))).data;
+  }
   job.shrink = op.decoupled ? 1 - job.lr * weight_decay : 1;
   job.weight_decay = op.decoupled ? 0 : weight_decay;
 }

@@ -4,17 +4,34 @@
 #include <cstdint>
 
 #include "schema/core/dtype.h"
+#include "schema/core/moment_format.h"
 
 namespace genesis::cpu {
 
 enum class UpdateRule : uint8_t { kSgd, kAdam, kLion };
 
-// An elementwise update of one parameter. `m` and `v` are f32, or f64 for an f64 parameter. Outputs may be the inputs.
+// Moments as codes with the scales of their blocks (schema/core/moment_codes.h). Outputs may be the inputs.
+struct CodedMoment {
+  const uint8_t* codes = nullptr;
+  const float* scales = nullptr;
+  uint8_t* codes_out = nullptr;
+  float* scales_out = nullptr;
+
+  // Returns the moment from value `at` on, the first one of a block.
+  CodedMoment from(int64_t at) const {
+    const int64_t block = at / kMomentBlock;
+    return {codes + at, scales + block, codes_out + at, scales_out + block};
+  }
+};
+
+// An elementwise update of one parameter. `m` and `v` are f32, or f64 for an f64 parameter; or both are codes. Outputs may be the
+// inputs.
 struct UpdateJob {
   UpdateRule rule = UpdateRule::kSgd;
   DType dtype = DType::f32, gradient_dtype = DType::f32;
   const void *p = nullptr, *g = nullptr, *m = nullptr, *v = nullptr;
   void *p_out = nullptr, *m_out = nullptr, *v_out = nullptr;
+  CodedMoment coded_m = {}, coded_v = {};  // used if they have codes
   int64_t n = 0;
 
   double lr = 0, scale = 1;     // `scale` multiplies the gradient

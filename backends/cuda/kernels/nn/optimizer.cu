@@ -1,6 +1,7 @@
 // Optimizer updates and sums of squares. Kernels take tables of tensors as parameters, so that one launch serves one
 // parameter or all of them: a block has a chunk of one tensor. Sums are computed chunk by chunk, and the chunks are
 // added in order.
+#include "backends/cuda/rows/coded_update.h"
 #include "backends/cuda/rows/optimizer_update.h"
 #include "backends/cuda/rows/rows.h"
 #include "schema/core/checked_size.h"
@@ -10,6 +11,7 @@ namespace genesis::cuda {
 namespace {
 
 constexpr int kMaxTensors = 330;  // per launch: 32 KB of kernel parameters hold no more
+constexpr int kMaxCodedTensors = 240;
 
 template <template <class> class RuleOf, class T, int kMax>
 void launch_updates(const KernelContext& c, const UpdateTable<kMax>& table, bool aligned) {
@@ -51,10 +53,10 @@ void run_update(const KernelContext& c, const UpdateOptions& options, UpdateTens
 }
 
 // Launches whenever a table of parameters is full, and once at the end. `tensor_of` returns the k-th of `count`.
-template <int kMax, class Launch, class TensorOf>
+template <int kMax, class Tensor = UpdateTensor, class Launch, class TensorOf>
 void run_tables(const UpdateOptions& options, int64_t count, const Launch& launch,
                 const TensorOf& tensor_of) {
-  UpdateTable<kMax> table;
+  UpdateTable<kMax, Tensor> table;
   table.options = options;
   bool aligned = true;
   const auto flush = [&] {
@@ -63,7 +65,7 @@ void run_tables(const UpdateOptions& options, int64_t count, const Launch& launc
     aligned = true;
   };
   for (int64_t k = 0; k < count; ++k) {
-    const UpdateTensor tensor = tensor_of(k);
+    const Tensor tensor = tensor_of(k);
     if (table.full() || table.chunks + tensor.chunks() > std::numeric_limits<int32_t>::max()) flush();
     aligned = aligned && is_aligned(tensor);
     table.add(tensor);
@@ -167,10 +169,28 @@ UpdateTensor adam_tensor(const KernelContext& c, const ops::AdamUpdate& op, int 
           .gradient_dtype = g.dtype};
 }
 
+// Returns the table entries of all parameters in turn.
+class AdamTensors {
+ public:
+  AdamTensors(const KernelContext& c, const ops::AdamUpdate& op) : c_(c), op_(op) {}
+
+  UpdateTensor next() {
+    if (held_ == op_.held_by(holder_)) ++holder_, held_ = at_ = 0;
+    const UpdateTensor tensor = adam_tensor(c_, op_, parameter_++, holder_, at_);
+    ++held_, at_ += tensor.n;
+    return tensor;
+  }
+
+ private:
+  const KernelContext& c_;
+  const ops::AdamUpdate& op_;
+  int parameter_ = 0, holder_ = 0;
+  int64_t held_ = 0, at_ = 0;  // parameters before the next one in its holder, and their elements
+};
+
 template <int kMax>
 void run_adam(const KernelContext& c, const ops::AdamUpdate& op) {
-  int holder = 0;
-  int64_t held = 0, at = 0;  // parameters before this one in the holder, and their elements
+  AdamTensors tensors(c, op);
   run_tables<kMax>(
       adam_options(c, op), op.num_parameters(),
       [&](const UpdateTable<kMax>& table, bool aligned) {
@@ -179,18 +199,51 @@ void run_adam(const KernelContext& c, const ops::AdamUpdate& op) {
         else
           launch_updates<AdamRule>(c, table, c.input(op.holder(0)).dtype, aligned);
       },
-      [&](int64_t k) {
-        if (held == op.held_by(holder)) ++holder, held = at = 0;
-        const UpdateTensor tensor = adam_tensor(c, op, static_cast<int>(k), holder, at);
-        ++held, at += tensor.n;
-        return tensor;
-      });
+      [&](int64_t) { return tensors.next(); });
+}
+
+template <class T, int kMax>
+void launch_coded_updates(const KernelContext& c, const UpdateTable<kMax, CodedUpdateTensor>& table,
+                          bool aligned) {
+  constexpr int kWidest = std::is_same_v<T, float> ? 4 : 8;
+  if (aligned)
+    start(c, coded_update_kernel<T, kWidest, kMax>, table.chunks, kThreads, 0, table);
+  else
+    start(c, coded_update_kernel<T, 1, kMax>, table.chunks, kThreads, 0, table);
+}
+
+CodedUpdateTensor with_scales(const KernelContext& c, const ops::AdamUpdate& op, int k,
+                              const UpdateTensor& t) {
+  const int m = op.m_scales(k), v = op.v_scales(k);
+  return {t, c.input(m).as<const float>(), c.input(v).as<const float>(),
+          c.output(op.output_of(m)).as<float>(), c.output(op.output_of(v)).as<float>()};
+}
+
+template <int kMax>
+void run_coded_adam(const KernelContext& c, const ops::AdamUpdate& op) {
+  AdamTensors tensors(c, op);
+  run_tables<kMax, CodedUpdateTensor>(
+      adam_options(c, op), op.num_parameters(),
+      [&](const UpdateTable<kMax, CodedUpdateTensor>& table, bool aligned) {
+        const DType dtype = c.input(op.holder(0)).dtype;
+        if (op.is_halved())
+          launch_coded_updates<Halves>(c, table, aligned);
+        else if (dtype == DType::f32)
+          launch_coded_updates<float>(c, table, aligned);
+        else if (dtype == DType::bf16)
+          launch_coded_updates<__nv_bfloat16>(c, table, aligned);
+        else
+          launch_coded_updates<__half>(c, table, aligned);
+      },
+      [&](int64_t k) { return with_scales(c, op, static_cast<int>(k), tensors.next()); });
 }
 
 // A single parameter gets a small table, because the table is copied to the device with every launch.
 void run_adam(const KernelContext& c) {
   const auto& op = c.attributes<ops::AdamUpdate>();
-  return op.num_parameters() == 1 ? run_adam<1>(c, op) : run_adam<kMaxTensors>(c, op);
+  const bool one = op.num_parameters() == 1;
+  if (op.has_codes()) return one ? run_coded_adam<1>(c, op) : run_coded_adam<kMaxCodedTensors>(c, op);
+  return one ? run_adam<1>(c, op) : run_adam<kMaxTensors>(c, op);
 }
 
 std::optional<std::string> adam_declines(const KernelQuery& query) {
