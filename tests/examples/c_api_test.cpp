@@ -551,6 +551,16 @@ TEST(CInterface, ThePageOfPluginsShowsTheExample) {
   EXPECT_LE(std::ranges::count(code, '\n'), 40) << "the example is short";
 }
 
+// The kernel of the example agrees with its formula, which is what its gradient comes from.
+TEST(CInterface, TheExampleOfPluginsPassesItsCheck) {
+  const Process check =
+      in_shell(GENESIS_BUILD_ROOT "/tools/genesis-run --plugin " GENESIS_BUILD_ROOT
+                                  "/examples/libcube.so check-op cube --set scale=0.5 --json");
+  EXPECT_EQ(check.code, 0) << check.out << check.err;
+  for (const char* part : {"\"has_gradient\":true", "\"has_formula\":true", "\"wrong\":[]"})
+    EXPECT_NE(check.out.find(part), std::string::npos) << part << " in " << check.out;
+}
+
 // Runs a program in Python with the package of this tree and the library of this build.
 Process in_python(const std::string& words) {
   return in_shell("PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=" GENESIS_SOURCE_ROOT

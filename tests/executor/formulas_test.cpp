@@ -217,7 +217,7 @@ TEST_F(Formulas, AGradientFollowsFromTheFormulaAndFuses) {
   Graph& graph = made->entry("main");
   graph.add_output("y", passes::gradients(graph, graph.output("s"), {graph.input("x")})[0]);
   const std::vector<double> got = run(made), at = x().to_doubles();
-  for (size_t i = 0; i < got.size(); ++i) {  // of 2 x^2 / (x^2 + 1)
+  for (size_t i = 0; i < got.size(); ++i) {  // the function is 2 x^2 / (x^2 + 1)
     const double below = at[i] * at[i] + 1;
     EXPECT_NEAR(got[i], 4 * at[i] / (below * below), 1e-6);
   }

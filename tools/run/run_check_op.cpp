@@ -85,8 +85,7 @@ Values draw(const OpInputs& inputs, DType real) {
   return values;
 }
 
-// How an entry point is written: with the op or with its formula, and whether its results pass through another op, with which a
-// formula fuses.
+// An entry point contains the op, or its formula, or the op before another one, with which a formula fuses.
 enum class Written : uint8_t { kOp, kFormula, kBeforeOthers };
 
 // The op in an entry point "main": y0, y1, ... and, with gradients, the derivatives dx0, ... of the sum of all results times numbers
