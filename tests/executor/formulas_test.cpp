@@ -198,6 +198,10 @@ TEST_F(Formulas, AGraphicsCardNeedsNoKernelEither) {
   EXPECT_EQ(steps(*model("%a = exp(x)\n%b = test_bump(%a)\n%c = neg(%b)\nreturn y = %c"), "cuda"),
             Names{"fused"});
   EXPECT_EQ(steps(*model("%b = test_bump(x)\nreturn y = %b"), "cuda"), Names{"fused"});
+  if (resolve_device("auto") == "cpu") return;
+  const auto chain = model("%a = exp(x)\n%b = test_rows(%a)\n%c = neg(%b)\nreturn y = %c");
+  const std::vector<double> expected = run(chain), got = run(chain, {.device = "cuda"});
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6) << i;
 }
 
 // A fused chain computes in f32 and rounds its result once.
