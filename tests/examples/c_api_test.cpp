@@ -569,6 +569,21 @@ Process in_python(const std::string& words) {
                   words);
 }
 
+// An op that has no counterpart in ONNX is exported as its formula, with sizes that are still open.
+TEST(CInterface, AnOpOfAPluginIsExportedAsItsFormula) {
+  const TemporaryFolder folder;
+  const std::string plugin = GENESIS_BUILD_ROOT "/examples/libcube.so", model = (folder / "cube").string();
+  const Process made = in_python(
+      "-c \"import genesis; genesis.load_plugin('" + plugin +
+      "'); genesis.build(forward=lambda g: {'y': g.input('x', 'f32', ['n']).cube(scale=2)}).save('" + model +
+      ".genesis')\"");
+  ASSERT_EQ(made.code, 0) << made.err;
+  const Process exported = in_shell(GENESIS_BUILD_ROOT "/tools/genesis-run --plugin " + plugin + " export " +
+                                    model + ".genesis -o " + model + ".onnx");
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  EXPECT_NE(text_of(model + ".onnx").find("Mul"), std::string::npos);
+}
+
 TEST(CInterface, TheProgramInPythonRuns) {
   const TemporaryFolder folder;
   const Process program =

@@ -27,7 +27,6 @@ bool are_known(const std::vector<TensorType>& types) {
 
 // Returns whether only its formula can compute the node.
 bool needs_formula(const Graph& graph, const Node& node, const Target& target) {
-  if (!node.op->formula) return false;
   const std::vector<TensorType> inputs = graph.input_types(node), outputs = graph.output_types(node);
   return are_known(inputs) && are_known(outputs) &&
          !target.runs(target.query(*node.op, node.attributes, inputs, outputs));
@@ -80,21 +79,27 @@ bool has_formulas(const Graph& graph, const PassContext&) {
 }
 
 // A formula may contain ops that have only formulas themselves.
-Graph expand_formulas(const Graph& graph, const PassContext& context) {
-  const auto expand = [&](Rewriter& rewriter, const Node& node) -> Replacement {
-    if (!context.target || !needs_formula(rewriter.old(), node, *context.target)) return std::nullopt;
+Graph write_formulas(const Graph& graph, const std::function<bool(const Graph&, const Node&)>& chosen) {
+  const auto replace = [&](Rewriter& rewriter, const Node& node) -> Replacement {
+    if (!node.op->formula || !chosen(rewriter.old(), node)) return std::nullopt;
     return write(rewriter, node);
   };
-  Graph expanded = rewrite(graph, expand);
-  for (int depth = 1; context.target; ++depth) {
-    const auto& nodes = expanded.nodes();
+  Graph written = rewrite(graph, replace);
+  for (int depth = 1;; ++depth) {
+    const auto& nodes = written.nodes();
     const auto at = std::ranges::find_if(
-        nodes, [&](const Node& node) { return needs_formula(expanded, node, *context.target); });
-    if (at == nodes.end()) break;
+        nodes, [&](const Node& node) { return node.op->formula && chosen(written, node); });
+    if (at == nodes.end()) return written;
     check_formula_depth(*at->op, depth);
-    expanded = rewrite(expanded, expand);
+    written = rewrite(written, replace);
   }
-  return expanded;
+}
+
+Graph expand_formulas(const Graph& graph, const PassContext& context) {
+  const Target* target = context.target;
+  return write_formulas(graph, [&](const Graph& current, const Node& node) {
+    return target && needs_formula(current, node, *target);
+  });
 }
 
 Graph fuse_formulas(const Graph& graph, const PassContext&) {
