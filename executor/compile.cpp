@@ -13,6 +13,7 @@
 #include "passes/distribution/peers.h"
 #include "passes/distribution/pipeline/stages.h"
 #include "passes/distribution/tensor_shards.h"
+#include "passes/fusion/elementwise/formulas.h"
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
 #include "passes/precision/passes.h"
@@ -57,6 +58,13 @@ Graph optimize(Graph bound, const Target& target, const Switches& switches, std:
   pipeline.disabled = switches.passes;
   pipeline.on_change = change_listener(observe);
   return passes::run_passes(bound, passes::pipeline_for(bound), context, pipeline);
+}
+
+// Returns the graph with formulas in the place of nodes that the target has no kernel for.
+Graph runnable(Graph bound, const Target& target) {
+  passes::PassContext context;
+  context.target = &target;
+  return passes::has_formulas(bound, context) ? passes::expand_formulas(bound, context) : std::move(bound);
 }
 
 void append(StateStorage& storage, const StateStorage& more, const Model& model) {
@@ -159,9 +167,9 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   passes::check_axes(model, options.mesh);
   passes::check_peers(graph, options.mesh, options.rank);
   if (observe) observe({"bind", "sizes take the place of symbols", graph});
-  if (options.optimize)
-    graph = optimize(std::move(graph), target, switches, memory_budget(model, options), compiled.storage,
-                     options, observe);
+  graph = options.optimize ? optimize(std::move(graph), target, switches, memory_budget(model, options),
+                                      compiled.storage, options, observe)
+                           : runnable(std::move(graph), target);
   if (options.optimize && compiled.storage.empty() && convolves_only(graph)) {
     if (auto split = passes::split_prepared_values(graph, *compiled.work)) {
       compiled.prepared = passes::make_plan(split->values, target, switches.plan);

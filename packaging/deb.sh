@@ -68,8 +68,8 @@ Architecture: $architecture
 Maintainer: The Genesis authors <genesis@localhost>
 Installed-Size: $(du -sk "$stage/root" | cut -f1)
 Depends: $needs
-Recommends: graphviz, libcurl4
-Suggests: g++, libfmt-dev, pkg-config, cmake, openmpi-bin
+Recommends: libcurl4
+Suggests: graphviz, g++, libfmt-dev, pkg-config, cmake, openmpi-bin
 Section: science
 Priority: optional
 Description: graph-mode deep learning: build, optimize, train and run models

@@ -7,6 +7,7 @@
 #include "passes/core/match.h"
 #include "passes/distribution/passes.h"
 #include "passes/distribution/pipeline/split_stages.h"
+#include "passes/fusion/elementwise/formulas.h"
 #include "passes/fusion/elementwise/fuse_elementwise.h"
 #include "passes/fusion/passes.h"
 #include "passes/grouping/passes.h"
@@ -82,7 +83,8 @@ constexpr Pass kLowPrecision[] = {
 };
 
 constexpr Pass kInference[] = {
-    {"split_stages", "first: it recognizes steps as they were written, and keeps the work of one stage", split_stages, has_ranks},
+    {"expand_formulas", "first: every later pass sees the ops that a formula consists of", expand_formulas, has_formulas},
+    {"split_stages", "early: it recognizes steps as they were written, and keeps the work of one stage", split_stages, has_ranks},
     {"fuse_linear_cross_entropy", "before partition, which shards it, so that no rank has logits of all classes", fuse_linear_cross_entropy, has<ops::CrossEntropy>},
     {"partition", "early: it recognizes layers as they were written, and later passes handle its exchanges with all others", partition, has_ranks},
     {"partition_experts", "after partition, which leaves experts alone; early for the same reason", partition_experts, has_ranks},
@@ -115,13 +117,15 @@ constexpr Pass kInference[] = {
     {"fuse_norm_linear", "after merge_linear: layers that are one step read their norm once", fuse_norm_linear, has<ops::Linear>},
     {"read_quantized", "after the passes that merge layers, which recognize layers as they were written", read_quantized},
     {"fuse_experts", "after read_quantized: it reads weights of any format; before fuse_elementwise, which would take the factors", fuse_experts, has<ops::GroupedMatmul>},
+    {"fuse_formulas", "before fuse_elementwise, which fuses what formulas consist of", fuse_formulas, has_formulas},
     {"fuse_elementwise", "after every named pattern: it fuses the remaining elementwise ops", fuse_elementwise},
     {"dce", "values without readers are neither computed nor gathered", eliminate_dead_code},
     {"place_gathers", "last: the order of the nodes says when a weight is needed", place_gathers, has_storage},
 };
 
 constexpr Pass kTraining[] = {
-    {"split_stages", "first: it recognizes steps as they were written, and keeps the work of one stage", split_stages, has_ranks},
+    {"expand_formulas", "first: every later pass sees the ops that a formula consists of", expand_formulas, has_formulas},
+    {"split_stages", "early: it recognizes steps as they were written, and keeps the work of one stage", split_stages, has_ranks},
     {"partition", "early: it recognizes layers as they were written, and later passes handle its exchanges with all others", partition, has_ranks},
     {"partition_experts", "after partition, which leaves experts alone; early for the same reason", partition_experts, has_ranks},
     {"decode_slices", "after partition, which shards weights without regard to their quantized form", decode_slices, has_storage},
@@ -147,6 +151,7 @@ constexpr Pass kTraining[] = {
     {"fuse_bias_gradient", "after fuse_addend: a product gains more from an addend", fuse_bias_gradient, has<ops::Matmul>},
     {"group_updates", "anywhere: no node reads the result of an update", group_updates, has<ops::AdamUpdate, ops::SgdUpdate, ops::SumSquares>},
     {"read_quantized", "after the passes that change layers: frozen ones may be quantized", read_quantized},
+    {"fuse_formulas", "before fuse_elementwise, which fuses what formulas consist of", fuse_formulas, has_formulas},
     {"fuse_elementwise", "it fuses the elementwise ops that no named pattern took", fuse_elementwise},
     {"place_gathers", "after every pass that looks for equal nodes; before remat, which counts the memory of weights", place_gathers, has_storage},
     {"remat", "after every pass that looks for equal nodes, which would undo it", rematerialize, has_budget},

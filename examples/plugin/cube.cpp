@@ -1,4 +1,4 @@
-// An op outside of the library: cube, scale * x^3, with its shape, gradient and kernel.
+// An op outside of the library: cube, scale * x^3, with its shape, formula and kernel.
 //   c++ -shared -fPIC -O2 cube.cpp -o libcube.so $(pkg-config --cflags --libs genesis)
 #include <genesis/plugin.h>
 
@@ -13,7 +13,7 @@ struct Cube {
     if (!is_float(in[0].dtype)) fail("cube needs real numbers, got {}", in[0].to_string());
     return {in[0]};
   }
-  void grad(GradientContext& g) const { g.set(0, g.dy() * square(g.input(0)) * (3 * scale)); }
+  Value formula(Operands x) const { return square(x[0]) * x[0] * scale; }
 };
 
 static void run_cube(const KernelContext& c) {

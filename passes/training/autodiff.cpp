@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "passes/core/analysis.h"
+#include "passes/core/formula.h"
 #include "passes/core/rewriter.h"
 #include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
@@ -15,7 +16,9 @@ namespace {
 
 class Backward {
  public:
-  Backward(Graph& graph, size_t first_node) : graph_(graph), first_node_(first_node) {}
+  // `depth` is the number of formulas around the nodes to differentiate.
+  Backward(Graph& graph, size_t first_node, int depth = 0)
+      : graph_(graph), first_node_(first_node), depth_(depth) {}
 
   std::vector<Value> run(Value loss, const std::vector<Value>& wrt) {
     const size_t last_node = graph_.nodes().size();
@@ -24,13 +27,17 @@ class Backward {
       const NameScope scope(graph_, loss.name() + ".grad");
       gradient(loss.id) = ones_like(loss);
     }
-    for (size_t i = last_node; i-- > first_node_;) visit({static_cast<int32_t>(i)});
+    visit_all(last_node);
     std::vector<Value> result;
     for (const Value& value : wrt) result.push_back(gradient(value.id));
     return result;
   }
 
  private:
+  void visit_all(size_t last_node) {
+    for (size_t i = last_node; i-- > first_node_;) visit({static_cast<int32_t>(i)});
+  }
+
   // Marks the values that depend on `wrt` through floating-point values: only they carry gradients.
   void mark_dependents(const std::vector<Value>& wrt, size_t last_node) {
     depends_.assign(graph_.values().size(), false);
@@ -63,9 +70,13 @@ class Backward {
     if (std::ranges::none_of(dy, [](const Value& v) { return bool(v); })) return;
     if (std::ranges::find(wants, true) == wants.end()) return;
     graph_.set_origins(origins_of(node));
-    const NameScope scope(graph_, node.name + ".grad");
-    with_context([&] { apply_rule(id, node, std::move(dy), std::move(wants)); },
-                 [&] { return "while differentiating node '" + node.name + "'"; });
+    const bool by_formula = node.op->grad == nullptr && node.op->formula != nullptr;
+    with_context(
+        [&] {
+          if (by_formula) return apply_formula(node, dy, wants);
+          apply_rule(id, node, std::move(dy), std::move(wants));
+        },
+        [&] { return "while differentiating node '" + node.name + "'"; });
     graph_.set_origins({});
   }
 
@@ -75,11 +86,39 @@ class Backward {
           "op '{}' has no gradient, and the loss depends on it: take it off the path to the loss, or freeze "
           "its inputs",
           node.op->name());
+    const NameScope scope(graph_, node.name + ".grad");
     GradientContext context(graph_, id, std::move(dy), std::move(wants));
     node.op->grad(context, node.attributes);
     for (size_t i = 0; i < node.inputs.size(); ++i)
       if (const Value dx = context.gradients()[i])
         accumulate(node.inputs[i], fitted(dx, graph_.type(node.inputs[i])));
+  }
+
+  // Differentiates the op's formula, which is written for this once more. If the node becomes its formula later, equal nodes of both
+  // become one.
+  void apply_formula(const Node& node, const std::vector<Value>& dy, const std::vector<bool>& wants) {
+    check_formula_depth(*node.op, depth_);
+    Backward inside(graph_, graph_.nodes().size(), depth_ + 1);
+    std::vector<Value> inputs, wanted;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      inputs.push_back(graph_.handle(node.inputs[i]));
+      const auto is_it = [&](const Value& value) { return value.is(inputs.back()); };
+      if (wants[i] && std::ranges::none_of(wanted, is_it)) wanted.push_back(inputs.back());
+    }
+    std::vector<Value> results;
+    {
+      const NameScope scope(graph_, node.name + ".formula");
+      results = write_formula(*node.op, node.attributes, inputs);
+    }
+    const size_t last_node = graph_.nodes().size();
+    inside.mark_dependents(wanted, last_node);
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      if (dy[i] && inside.depends(results[i].id)) inside.accumulate(results[i].id, dy[i]);
+    inside.visit_all(last_node);
+    graph_.set_origins(origins_of(node));
+    const NameScope scope(graph_, node.name + ".grad");
+    for (const Value& value : wanted)
+      if (const Value dx = inside.gradient(value.id)) accumulate(value.id, dx);
   }
 
   // Sums dx to the input's shape and casts it to the input's dtype: a rule may return a gradient in the broadcast shape or in a
@@ -97,6 +136,7 @@ class Backward {
 
   Graph& graph_;
   size_t first_node_;
+  int depth_;
   std::vector<bool> depends_;     // by value id; values added later do not depend
   std::vector<Value> gradients_;  // by value id
 };

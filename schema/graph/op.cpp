@@ -29,6 +29,15 @@ std::span<const OpDef* const> all_ops() {
 
 namespace {
 
+const std::map<std::string_view, const OpDef*>& library_ops() {
+  static const std::map<std::string_view, const OpDef*> by_name = [] {
+    std::map<std::string_view, const OpDef*> map;
+    for (const OpDef* op : all_ops()) GENESIS_ASSERT(map.emplace(op->name(), op).second);
+    return map;
+  }();
+  return by_name;
+}
+
 struct PluginOps {
   std::mutex mutex;
   std::map<std::string_view, const OpDef*> by_name;
@@ -57,14 +66,11 @@ void add_plugin_ops(std::span<const OpDef* const> ops) {
   for (const OpDef* op : ops) known.by_name.emplace(op->name(), op);
 }
 
+bool is_plugin_op(const OpDef& op) { return !library_ops().contains(op.name()); }
+
 const OpDef* find_op(std::string_view name) {
-  static const std::map<std::string_view, const OpDef*> by_name = [] {
-    std::map<std::string_view, const OpDef*> map;
-    for (const OpDef* op : all_ops()) GENESIS_ASSERT(map.emplace(op->name(), op).second);
-    return map;
-  }();
-  const auto at = by_name.find(name);
-  return at == by_name.end() ? find_plugin_op(name) : at->second;
+  const auto at = library_ops().find(name);
+  return at == library_ops().end() ? find_plugin_op(name) : at->second;
 }
 
 std::vector<InPlace> in_place_pairs(const OpDef& op, const Attributes& attributes, Types inputs,

@@ -7,7 +7,8 @@
 //       int64_t axis = -1;
 //       static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
 //       std::vector<TensorType> infer(Types in) const;       // throws Error
-//       void grad(GradientContext& g) const;                 // omit if there is no gradient
+//       void grad(GradientContext& g) const;                 // omit if there is no gradient, or if there is a formula
+//       Value formula(Operands x) const;                     // only if the library's own ops can compute it
 //       std::optional<int64_t> view_offset(Types in) const;  // only for ops whose result is a view of input 0's bytes
 //       Cost cost(Types in, Types out) const;                // only if it is not bytes_moved(in, out) alone
 //       double sum_length(Types in, Types out) const;        // only if an element of a result is a sum
@@ -23,6 +24,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "schema/core/attributes.h"
@@ -32,8 +34,10 @@
 namespace genesis {
 
 class GradientContext;
+struct Value;
 
 using Types = std::span<const TensorType>;
+using Operands = std::span<const Value>;  // a node's inputs, for its formula
 
 // Says how casting to low precision treats an op; passes/precision/precision_caster.h describes the consequences. Every op
 // declares one of the first five classes.
@@ -86,6 +90,8 @@ struct OpDef {
   std::vector<InPlace> (*in_place)(const Attributes&, Types inputs, Types outputs);
   Cost (*cost)(const Attributes&, Types inputs, Types outputs);  // null: inputs and outputs move, no products
   double (*sum_length)(const Attributes&, Types inputs, Types outputs);  // null: 1
+  // Writes the results with other ops; null: there is no formula. passes/core/formula.h checks and uses it.
+  std::vector<Value> (*formula)(const Attributes&, Operands inputs);
 
   std::string_view name() const { return info.name; }
 };
@@ -101,6 +107,15 @@ bool is(const OpDef& op) {
 struct NoAttributes {
   static void fields(auto&, auto&&) {}
 };
+
+// Returns the results of a formula, which may return one value or several.
+template <class Result>
+std::vector<Value> as_results(Result result) {
+  if constexpr (std::is_same_v<Result, Value>)
+    return {result};
+  else
+    return result;
+}
 
 template <class Op>
 constexpr OpDef make_op() {
@@ -125,6 +140,10 @@ constexpr OpDef make_op() {
   if constexpr (requires(const Op& op, Types t) { op.sum_length(t, t); })
     def.sum_length = [](const Attributes& a, Types in, Types out) {
       return from_attributes<Op>(a).sum_length(in, out);
+    };
+  if constexpr (requires(const Op& op, Operands x) { op.formula(x); })
+    def.formula = [](const Attributes& a, Operands x) {
+      return as_results(from_attributes<Op>(a).formula(x));
     };
   return def;
 }

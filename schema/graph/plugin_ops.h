@@ -11,4 +11,7 @@ struct OpDef;
 // thread may call this.
 void add_plugin_ops(std::span<const OpDef* const> ops);
 
+// Returns whether an op is not one of the library's, whose formulas fused kernels are made of.
+bool is_plugin_op(const OpDef& op);
+
 }  // namespace genesis

@@ -551,12 +551,37 @@ TEST(CInterface, ThePageOfPluginsShowsTheExample) {
   EXPECT_LE(std::ranges::count(code, '\n'), 40) << "the example is short";
 }
 
+// The kernel of the example agrees with its formula, which is what its gradient comes from.
+TEST(CInterface, TheExampleOfPluginsPassesItsCheck) {
+  const Process check =
+      in_shell(GENESIS_BUILD_ROOT "/tools/genesis-run --plugin " GENESIS_BUILD_ROOT
+                                  "/examples/libcube.so check-op cube --set scale=0.5 --json");
+  EXPECT_EQ(check.code, 0) << check.out << check.err;
+  for (const char* part : {"\"has_gradient\":true", "\"has_formula\":true", "\"wrong\":[]"})
+    EXPECT_NE(check.out.find(part), std::string::npos) << part << " in " << check.out;
+}
+
 // Runs a program in Python with the package of this tree and the library of this build.
 Process in_python(const std::string& words) {
   return in_shell("PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=" GENESIS_SOURCE_ROOT
                   "/bindings/python GENESIS_LIBRARY=" GENESIS_BUILD_ROOT "/libgenesis.so." GENESIS_VERSION
                   " python3 " +
                   words);
+}
+
+// An op that has no counterpart in ONNX is exported as its formula, with sizes that are still open.
+TEST(CInterface, AnOpOfAPluginIsExportedAsItsFormula) {
+  const TemporaryFolder folder;
+  const std::string plugin = GENESIS_BUILD_ROOT "/examples/libcube.so", model = (folder / "cube").string();
+  const Process made = in_python(
+      "-c \"import genesis; genesis.load_plugin('" + plugin +
+      "'); genesis.build(forward=lambda g: {'y': g.input('x', 'f32', ['n']).cube(scale=2)}).save('" + model +
+      ".genesis')\"");
+  ASSERT_EQ(made.code, 0) << made.err;
+  const Process exported = in_shell(GENESIS_BUILD_ROOT "/tools/genesis-run --plugin " + plugin + " export " +
+                                    model + ".genesis -o " + model + ".onnx");
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  EXPECT_NE(text_of(model + ".onnx").find("Mul"), std::string::npos);
 }
 
 TEST(CInterface, TheProgramInPythonRuns) {

@@ -31,15 +31,16 @@ void list_ops(const Output& out) {
     std::string attributes = op->canonical({}).to_string();
     if (!attributes.empty()) attributes = "`" + attributes.substr(1, attributes.size() - 2) + "`";
     const std::string_view precision = EnumNames<Precision>::names[static_cast<size_t>(op->info.precision)];
+    const bool has_gradient = op->grad || op->formula;
     json[std::string(op->name())] = {{"inputs", inputs},
-                                     {"gradient", op->grad != nullptr},
+                                     {"gradient", has_gradient},
                                      {"precision", precision},
                                      {"version", op->info.version},
                                      {"doc", op->info.doc}};
     std::string doc(op->info.doc);
     for (size_t at = 0; (at = doc.find('|', at)) != std::string::npos; at += 2) doc.replace(at, 1, "\\|");
     table += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", op->name(), inputs, attributes,
-                         op->grad ? "yes" : "", precision, doc);
+                         has_gradient ? "yes" : "", precision, doc);
   }
   out.print(json, [&] { std::cout << table; });
 }

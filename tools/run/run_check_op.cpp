@@ -1,5 +1,5 @@
-// genesis-run check-op: checks an op as the library's tests check its own, for authors of plugins. There is no reference: the op in f64
-// is what its results in other dtypes, and its gradient by finite differences, have to agree with.
+// genesis-run check-op: checks an op as the library's tests check its own, for authors of plugins. Its formula in f64 is what its
+// results, and its gradient by finite differences, have to agree with; without a formula, the op itself in f64 is.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,6 +9,7 @@
 #include <set>
 
 #include "executor/runtime/device.h"
+#include "passes/core/formula.h"
 #include "passes/training/autodiff.h"
 #include "schema/graph/op.h"
 #include "schema/graph/text.h"
@@ -84,6 +85,9 @@ Values draw(const OpInputs& inputs, DType real) {
   return values;
 }
 
+// An entry point contains the op, or its formula, or the op before another one, with which a formula fuses.
+enum class Written : uint8_t { kOp, kFormula, kBeforeOthers };
+
 // The op in an entry point "main": y0, y1, ... and, with gradients, the derivatives dx0, ... of the sum of all results times numbers
 // between 0.5 and 1.5.
 struct BuiltOp {
@@ -99,7 +103,7 @@ class OpBuilder {
     op_ = flags.op;
   }
 
-  BuiltOp build(const Values& values, DType real, bool with_gradients) const {
+  BuiltOp build(const Values& values, DType real, bool with_gradients, Written written = Written::kOp) const {
     BuiltOp built{std::make_shared<Model>(), {}, {}};
     std::string heading, arguments;
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -111,8 +115,7 @@ class OpBuilder {
     parse_text(fmt::format("entry main({}) {{\n%op = {}({}) {{{}}}\n}}", heading, op_, arguments, settings_),
                *built.model);
     Graph& graph = built.model->entry("main");
-    std::vector<Value> results;
-    for (const ValueId id : graph.nodes().back().outputs) results.push_back(graph.handle(id));
+    const std::vector<Value> results = results_of(graph, written);
     for (size_t i = 0; i < results.size(); ++i) {
       built.outputs.push_back(name("y", i));
       graph.add_output(name("y", i), results[i]);
@@ -132,6 +135,18 @@ class OpBuilder {
   static std::string name(const char* kind, size_t i) { return kind + std::to_string(i); }
 
  private:
+  // `graph` contains the node of the op alone. Before others, the signs of real results change.
+  static std::vector<Value> results_of(Graph& graph, Written written) {
+    const Node node = graph.nodes().back();
+    std::vector<Value> inputs, results;
+    for (const ValueId id : node.inputs) inputs.push_back(graph.handle(id));
+    if (written == Written::kFormula) return passes::write_formula(*node.op, node.attributes, inputs);
+    for (const ValueId id : node.outputs) results.push_back(graph.handle(id));
+    for (Value& y : results)
+      if (written == Written::kBeforeOthers && is_float(y.dtype())) y = neg(y);
+    return results;
+  }
+
   void add_gradients(Graph& graph, const std::vector<Value>& results, DType real, BuiltOp& built) const {
     const DType wide = real == DType::f64 ? DType::f64 : DType::f32;
     Value total;
@@ -166,12 +181,13 @@ class OpChecks {
     inputs_ = inputs;
     for (const DType real : {DType::f32, DType::bf16, DType::f16})
       if (has_reals() || real == DType::f32) check_values(real);
-    if (op_.grad && has_reals()) check_gradients();
+    if (has_gradient() && has_reals()) check_gradients();
     check_same_bits();
   }
   const std::vector<std::string>& wrong() const { return wrong_; }
   const std::set<std::string>& declined() const { return declined_; }  // dtypes for which there is no kernel
   int count() const { return count_; }
+  bool has_gradient() const { return op_.grad || op_.formula; }
 
  private:
   using Results = std::map<std::string, std::vector<double>>;
@@ -233,13 +249,35 @@ class OpChecks {
   void check_values(DType real) {
     const Values values = draw(inputs_, real);
     const OpBuilder builder(flags_, inputs_);
-    const auto expected = results(builder.build(values, DType::f64, false), {}, DType::f64);
+    const Written reference = op_.formula ? Written::kFormula : Written::kOp;
+    const auto expected = results(builder.build(values, DType::f64, false, reference), {}, DType::f64);
     const BuiltOp built = builder.build(values, real, false);
     const double tolerance = real == DType::f32 ? flags_.tolerance : flags_.tolerance_low;
     for (const bool optimize : {true, false}) {
       const auto got = results(built, {.device = flags_.device, .optimize = optimize}, real);
       if (got && expected) compare(*got, *expected, tolerance, real, false);
     }
+    if (op_.formula && expected) check_formula(builder, values, *expected, real, tolerance);
+  }
+
+  // Changes the signs of what `built` changes the signs of.
+  static Results with_signs_of(const BuiltOp& built, Results results) {
+    const Graph& graph = std::as_const(*built.model).entry("main");
+    for (const NamedValue& output : graph.outputs())
+      if (is_float(graph.type(output.value).dtype))
+        for (double& v : results.at(output.name)) v = -v;
+    return results;
+  }
+
+  // The formula must give the same where it is fused, and the kernel in f64 the same as the formula.
+  void check_formula(const OpBuilder& builder, const Values& values, const Results& expected, DType real,
+                     double tolerance) {
+    const BuiltOp before_others = builder.build(values, real, false, Written::kBeforeOthers);
+    if (const auto fused = results(before_others, {.device = flags_.device}, real))
+      compare(*fused, with_signs_of(before_others, expected), tolerance, real, false);
+    if (real != DType::f32) return;
+    const auto wide = results(builder.build(values, DType::f64, false), {}, DType::f64);
+    if (wide) compare(*wide, expected, tolerance, DType::f64, false);
   }
 
   // Returns the derivatives by central differences of the op in f64.
@@ -299,8 +337,8 @@ class OpChecks {
 
   // Results must not change a bit with the number of threads, the memory plan, or when the model is written and read.
   void check_same_bits() {
-    const BuiltOp built =
-        OpBuilder(flags_, inputs_).build(draw(inputs_, DType::f32), DType::f32, op_.grad && has_reals());
+    const BuiltOp built = OpBuilder(flags_, inputs_)
+                              .build(draw(inputs_, DType::f32), DType::f32, has_gradient() && has_reals());
     const auto same = [&](const std::string& what, const SessionOptions& options, const BuiltOp& other) {
       ++count_;
       const NamedTensors expected = run(built, {.threads = 1}), got = run(other, options);
@@ -352,7 +390,8 @@ void check_op(const CheckOpFlags& flags) {
   for (const OpInputs& inputs : cases_of(flags, *op)) checks.check(inputs);
   const nlohmann::ordered_json json{{"op", flags.op},
                                     {"checks", checks.count()},
-                                    {"has_gradient", op->grad != nullptr},
+                                    {"has_gradient", checks.has_gradient()},
+                                    {"has_formula", op->formula != nullptr},
                                     {"no_kernel", checks.declined()},
                                     {"wrong", checks.wrong()}};
   flags.out.print(json, [&] {
@@ -360,7 +399,7 @@ void check_op(const CheckOpFlags& flags) {
     if (!checks.wrong().empty()) return;
     std::cout << fmt::format("{}: {} checks, all right", flags.op, checks.count());
     for (const std::string& dtype : checks.declined()) std::cout << "; no kernel takes " << dtype;
-    std::cout << (op->grad ? "\n" : "; it has no gradient, so nothing is trained through it\n");
+    std::cout << (checks.has_gradient() ? "\n" : "; it has no gradient, so nothing is trained through it\n");
   });
   if (!checks.wrong().empty()) fail("{} checks of the op '{}' failed", checks.wrong().size(), flags.op);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "passes/core/match.h"
+#include "schema/graph/plugin_ops.h"
 #include "schema/ops/create.h"
 #include "schema/ops/elementwise/fused_program.h"
 #include "schema/ops/tensor/layout.h"
@@ -75,7 +76,7 @@ std::vector<std::vector<int32_t>> FusionGroups::start_groups() {
     FusionGroup group{.members = {id}, .space = {}};
     if (reduces_rows(graph_, node)) {
       group = {{id}, graph_.type(node.inputs[0]).shape, true, true};
-    } else if (node.op->info.elementwise && node.outputs.size() == 1) {
+    } else if (node.op->info.elementwise && node.outputs.size() == 1 && !is_plugin_op(*node.op)) {
       group = {{id}, graph_.type(node.outputs[0]).shape, true, false};
     }
     for (ValueId input : node.inputs) {

@@ -6,6 +6,7 @@
 
 #include "models/formats/onnx/export/rules.h"
 #include "models/formats/operator_table.h"
+#include "passes/fusion/elementwise/formulas.h"
 #include "passes/training/for_evaluation.h"
 #include "schema/core/error.h"
 #include "schema/graph/state_storage.h"
@@ -170,13 +171,25 @@ const OpRule* find_rule(std::string_view op) {
   return kTable.find(op);
 }
 
+namespace {
+
+// Writes a graph in which ops without a rule, such as those of plugins, have become their formulas.
+OnnxModelRecord record_of(const Graph& graph) {
+  if (!passes::has_formulas(graph, {})) return Exporter(graph).make();
+  return Exporter(passes::write_formulas(
+                      graph, [](const Graph&, const Node& node) { return !find_rule(node.op->name()); }))
+      .make();
+}
+
+}  // namespace
+
 OnnxModelRecord export_record(const Model& model, const std::string& entry) {
-  return Exporter(passes::for_evaluation(model.entry(entry)).graph).make();
+  return record_of(passes::for_evaluation(model.entry(entry)).graph);
 }
 
 Exported export_model(const Model& model, const std::filesystem::path& path, const ExportOptions& options) {
   const passes::ForEvaluation form = passes::for_evaluation(model.entry(options.entry));
-  const OnnxModelRecord record = Exporter(form.graph).make();
+  const OnnxModelRecord record = record_of(form.graph);
   Exported exported{.batch_norms = form.batch_norms, .dropouts = form.dropouts};
   exported.nodes = static_cast<int64_t>(record.nodes.size());
   for (const State& state : model.states())
