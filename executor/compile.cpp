@@ -56,6 +56,7 @@ Graph optimize(Graph bound, const Target& target, const Switches& switches, std:
   context.memory_budget = budget;
   passes::PipelineOptions pipeline;
   pipeline.disabled = switches.passes;
+  pipeline.verify_each = false;
   pipeline.on_change = change_listener(observe);
   return passes::run_passes(bound, passes::pipeline_for(bound), context, pipeline);
 }

@@ -25,6 +25,7 @@
 #include "schema/ops/nn/batch_norm.h"
 #include "schema/ops/nn/cached_attention.h"
 #include "schema/ops/nn/convolution.h"
+#include "schema/ops/nn/dequantize.h"
 #include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"
@@ -115,7 +116,7 @@ constexpr Pass kInference[] = {
     {"fuse_addend", "after merge_linear, which takes plain layers; before fuse_elementwise, which would take the addition", fuse_addend, has<ops::Matmul, ops::Linear, ops::AllReduce>},
     {"pack_weights", "after fuse_addend, whose addends it keeps; before fuse_elementwise, which would take biases and activations", pack_weights, has<ops::Matmul, ops::Linear>},
     {"fuse_norm_linear", "after merge_linear: layers that are one step read their norm once", fuse_norm_linear, has<ops::Linear>},
-    {"read_quantized", "after the passes that merge layers, which recognize layers as they were written", read_quantized},
+    {"read_quantized", "after the passes that merge layers, which recognize layers as they were written", read_quantized, has<ops::Dequantize>},
     {"fuse_experts", "after read_quantized: it reads weights of any format; before fuse_elementwise, which would take the factors", fuse_experts, has<ops::GroupedMatmul>},
     {"fuse_formulas", "before fuse_elementwise, which fuses what formulas consist of", fuse_formulas, has_formulas},
     {"fuse_elementwise", "after every named pattern: it fuses the remaining elementwise ops", fuse_elementwise},
@@ -150,7 +151,7 @@ constexpr Pass kTraining[] = {
     {"fuse_addend", "after fuse_norm_residual: the residual's gradient is better added in the norm's gradient", fuse_addend, has<ops::Matmul, ops::Linear, ops::AllReduce>},
     {"fuse_bias_gradient", "after fuse_addend: a product gains more from an addend", fuse_bias_gradient, has<ops::Matmul>},
     {"group_updates", "anywhere: no node reads the result of an update", group_updates, has<ops::AdamUpdate, ops::SgdUpdate, ops::SumSquares>},
-    {"read_quantized", "after the passes that change layers: frozen ones may be quantized", read_quantized},
+    {"read_quantized", "after the passes that change layers: frozen ones may be quantized", read_quantized, has<ops::Dequantize>},
     {"fuse_formulas", "before fuse_elementwise, which fuses what formulas consist of", fuse_formulas, has_formulas},
     {"fuse_elementwise", "it fuses the elementwise ops that no named pattern took", fuse_elementwise},
     {"place_gathers", "after every pass that looks for equal nodes; before remat, which counts the memory of weights", place_gathers, has_storage},

@@ -28,7 +28,8 @@ Graph bind(const Graph& graph, const Bindings& bindings) {
     input_types.push_back({type.dtype, type.shape.substitute(bindings)});
   }
   Rewriter rewriter(graph, input_types);
-  for (const Node& node : graph.nodes()) rewriter.copy_with(node, substitute(node.attributes, bindings));
+  for (const Node& node : graph.nodes())
+    bindings.empty() ? rewriter.copy(node) : rewriter.copy_with(node, substitute(node.attributes, bindings));
   Graph bound = rewriter.finish();
   check_total_bytes(bound);
   return bound;

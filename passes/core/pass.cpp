@@ -20,15 +20,13 @@ Graph run_one(const Graph& graph, const Pass& pass, const PassContext& context,
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   report.nodes_after = result.nodes().size();
   report.changed = !same_graph(graph, result);
-  if (options.verify && report.changed) verify(result);
+  if (options.verify_each && report.changed) verify(result);
   return result;
 }
 
-}  // namespace
-
-Graph run_passes(const Graph& graph, std::span<const Pass> pipeline, const PassContext& context,
-                 const PipelineOptions& options) {
-  Graph current = copy_graph(graph, graph.model());
+Graph run_all(const Graph& graph, std::span<const Pass> pipeline, const PassContext& context,
+              const PipelineOptions& options) {
+  Graph current = graph.share();
   int number = 0;
   for (const Pass& pass : pipeline) {
     ++number;
@@ -43,6 +41,21 @@ Graph run_passes(const Graph& graph, std::span<const Pass> pipeline, const PassC
     if (options.reports) options.reports->push_back(std::move(report));
   }
   return current;
+}
+
+}  // namespace
+
+Graph run_passes(const Graph& graph, std::span<const Pass> pipeline, const PassContext& context,
+                 const PipelineOptions& options) {
+  Graph result = run_all(graph, pipeline, context, options);
+  if (options.verify_each || result.shares_with(graph)) return result;
+  try {
+    verify(result);
+  } catch (const Error&) {
+    run_all(graph, pipeline, context, {.disabled = options.disabled, .verify_each = true});
+    throw;
+  }
+  return result;
 }
 
 std::function<void(int, const Pass&, const Graph&)> dump_to_folder(const std::string& folder) {

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/ranks/mesh.h"
 #include "schema/graph/graph.h"
 #include "schema/graph/state_storage.h"
 #include "schema/graph/target.h"
+#include "schema/ranks/mesh.h"
 
 namespace genesis::passes {
 
@@ -54,7 +54,9 @@ struct PassReport {
 
 struct PipelineOptions {
   std::set<std::string, std::less<>> disabled;  // names of passes to skip
-  bool verify = true;                           // runs schema/graph/verify after every pass
+  // Runs schema/graph/verify after every pass that changed the graph; else once after the last one, and after every pass in a second
+  // attempt if that fails, so that the error names the pass.
+  bool verify_each = true;
   // Is called after every pass that changed the graph; `number` is the position of the pass in the pipeline, from 1.
   std::function<void(int number, const Pass& pass, const Graph& graph)> on_change;
   std::vector<PassReport>* reports = nullptr;

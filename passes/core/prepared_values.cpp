@@ -104,7 +104,7 @@ class Splitter {
       if (kinds_[i] == Kind::kOther) continue;
       std::vector<Value> inputs;
       for (const ValueId id : node.inputs) inputs.push_back(map(id));
-      const std::vector<Value> outputs = made.add_node(*node.op, node.attributes, inputs, node.name);
+      const std::vector<Value> outputs = made.copy_node(graph_, node, inputs);
       for (size_t k = 0; k < outputs.size(); ++k) copies[node.outputs[k]] = outputs[k];
     }
     int number = 0;

@@ -37,7 +37,26 @@ Rewriter::Rewriter(const Graph& old, const std::vector<TensorType>& input_types)
   }
 }
 
+size_t Rewriter::catch_up() {
+  if (!visited_) return caught_up_at_;
+  const size_t visited = *visited_;
+  visited_.reset();
+  is_unchanged_ = false;
+  while (next_ < visited) copy(old_.nodes()[next_++]);
+  caught_up_at_ = graph_.nodes().size();
+  begin_nodes_from({&old_.nodes()[visited]});
+  next_ = visited + 1;  // the visit ends with a copy of it, or with what replaces it
+  return caught_up_at_;
+}
+
+bool Rewriter::end_visit() {
+  if (visited_) return visited_.reset(), false;
+  end_nodes_from();
+  return true;
+}
+
 Value Rewriter::map(ValueId id) {
+  catch_up();
   Value& value = new_values_[static_cast<size_t>(id.index)];
   if (!value) {
     const ValueInfo& info = old_.value(id);
@@ -50,22 +69,36 @@ Value Rewriter::map(ValueId id) {
 
 std::vector<Value> Rewriter::map(const std::vector<ValueId>& ids) {
   std::vector<Value> values;
+  values.reserve(ids.size());
   for (ValueId id : ids) values.push_back(map(id));
   return values;
 }
 
-void Rewriter::copy(const Node& node) { copy_with(node, node.attributes); }
+void Rewriter::copy(const Node& node) {
+  const auto add = [&](const std::vector<Value>& inputs) { return graph_.copy_node(old_, node, inputs); };
+  copy_by(node, add);
+}
 
 void Rewriter::copy_with(const Node& node, const Attributes& attributes) {
+  const auto add = [&](const std::vector<Value>& inputs) {
+    return graph_.add_node(*node.op, attributes, inputs, node.name);
+  };
+  copy_by(node, add);
+}
+
+void Rewriter::copy_by(const Node& node,
+                       const std::function<std::vector<Value>(const std::vector<Value>&)>& add) {
+  catch_up();
   // If a node that the pass added has this name already, the copy gets another name and keeps this one as its origin.
   graph_.set_origins(graph_.has_name(node.name) ? origins_of(node) : node.origins);
-  const std::vector<Value> outputs = graph_.add_node(*node.op, attributes, map(node.inputs), node.name);
+  const std::vector<Value> outputs = add(map(node.inputs));
   graph_.set_origins({});
   log_.forget_sources();
   map_outputs(node, outputs);
 }
 
 void Rewriter::replace(const Node& node, const std::vector<Value>& values) {
+  catch_up();
   log_.replaced(old_, graph_, node, values);
   map_outputs(node, values);
 }
@@ -98,6 +131,8 @@ void Rewriter::end_nodes_from() {
 }
 
 Graph Rewriter::finish() {
+  if (next_ > 0)
+    while (next_ < old_.nodes().size()) copy(old_.nodes()[next_++]);
   for (const NamedValue& output : old_.outputs()) graph_.add_output(output.name, map(output.value));
   for (const StateUpdate& update : old_.updates())
     if (!dropped_updates_.contains(update.state)) graph_.add_update(update.state, map(update.value));
@@ -131,18 +166,21 @@ Graph rewrite(const Graph& graph, const std::function<Replacement(Rewriter&, con
               const Target* target) {
   Rewriter rewriter(graph);
   bool left_over = false;  // some nodes may have no reader
-  for (const Node& node : graph.nodes()) {
-    const size_t before = rewriter.graph().nodes().size();
-    rewriter.begin_nodes_from({&node});
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    rewriter.begin_visit(i);
     const Replacement values = with_context([&] { return visit(rewriter, node); },
                                             [&] { return "while rewriting node '" + node.name + "'"; });
-    rewriter.end_nodes_from();
+    if (values) rewriter.catch_up();
+    if (!rewriter.end_visit()) continue;
+    const size_t before = rewriter.catch_up();
     left_over |= values || rewriter.graph().nodes().size() > before;
     if (values && can_run_all(target, rewriter.graph(), before))
       rewriter.replace(node, *values);
     else
       rewriter.copy(node);
   }
+  if (rewriter.is_unchanged()) return graph.share();
   Graph result = rewriter.finish();
   return left_over ? without_dead_nodes(result) : std::move(result);
 }
@@ -154,8 +192,27 @@ Graph rewrite(const Graph& graph, Replacement (*visit)(Rewriter&, const Uses&, c
       graph, [&](Rewriter& rewriter, const Node& node) { return visit(rewriter, uses, node); }, target);
 }
 
+namespace {
+
+// Returns whether something reads every state and constant that the graph has as a value.
+bool reads_all_values(const Graph& graph) {
+  std::vector<bool> is_read(graph.values().size());
+  const auto read = [&](ValueId id) { is_read[static_cast<size_t>(id.index)] = true; };
+  for (const Node& node : graph.nodes()) std::ranges::for_each(node.inputs, read);
+  for (const NamedValue& output : graph.outputs()) read(output.value);
+  for (const StateUpdate& update : graph.updates()) read(update.value);
+  for (size_t i = 0; i < is_read.size(); ++i)
+    if (const ValueKind kind = graph.values()[i].kind;
+        kind == ValueKind::kState || kind == ValueKind::kConstant)
+      if (!is_read[i]) return false;
+  return true;
+}
+
+}  // namespace
+
 Graph without_dead_nodes(const Graph& graph) {
   const std::vector<bool> live = live_nodes(graph);
+  if (std::ranges::find(live, false) == live.end() && reads_all_values(graph)) return graph.share();
   Rewriter rewriter(graph);
   for (size_t i = 0; i < graph.nodes().size(); ++i)
     if (live[i]) rewriter.copy(graph.nodes()[i]);
@@ -163,6 +220,7 @@ Graph without_dead_nodes(const Graph& graph) {
 }
 
 bool same_graph(const Graph& a, const Graph& b) {
+  if (a.shares_with(b)) return true;
   // Values are equal if they have the same name: names are unique in a graph.
   // A pass has made `b`, which may be broken.
   const auto is_value = [](const Graph& graph, ValueId id) {

@@ -1,6 +1,6 @@
-// The Rewriter changes a graph: it walks the old graph and writes a new one node by node, copying or replacing each. Types are
-// inferred again at every addition and names are kept. A node that replaces others carries the names of the author's nodes that
-// it stands for.
+// The Rewriter changes a graph: it walks the old graph and writes a new one node by node, copying or replacing each. Names are kept;
+// types are inferred for new nodes, and for copies that read other types. A node that replaces others carries the names of the
+// author's nodes that it stands for.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,10 @@ class Rewriter {
   Rewriter(const Graph& old, const std::vector<TensorType>& input_types);
 
   const Graph& old() const { return old_; }
-  Graph& graph() { return graph_; }
+  Graph& graph() {
+    catch_up();
+    return graph_;
+  }
 
   // Returns the new value for an old one; the node that makes it must have been copied or replaced before.
   Value map(ValueId old_value);
@@ -35,7 +38,10 @@ class Rewriter {
   void replace(const Node& node, const std::vector<Value>& values);
 
   // Replaces one value for the nodes that are copied from now on, until it is replaced again.
-  void replace(ValueId old_value, Value value) { new_values_[static_cast<size_t>(old_value.index)] = value; }
+  void replace(ValueId old_value, Value value) {
+    catch_up();
+    new_values_[static_cast<size_t>(old_value.index)] = value;
+  }
 
   // Says that the nodes added from now on come from `nodes`: the first gives the authored name, the last the scope of their
   // names.
@@ -43,16 +49,31 @@ class Rewriter {
   void end_nodes_from();
   // Does the same inside rewrite(), for the rest of this visit.
   void from_nodes(const std::vector<const Node*>& nodes) {
+    catch_up();
     end_nodes_from();
     begin_nodes_from(nodes);
   }
 
   // Leaves the state unchanged: the new graph has no update of it.
-  void drop_update(int32_t state) { dropped_updates_.insert(state); }
+  void drop_update(int32_t state) {
+    catch_up();
+    dropped_updates_.insert(state);
+  }
+
+  // Begins the visit of old node `index`, while this one and those before it may not have been copied yet: the first call that needs
+  // the new graph copies those before it, and the node counts as the source of what is added then.
+  void begin_visit(size_t index) { visited_ = index; }
+  // Copies those nodes, and returns how many nodes the new graph then had.
+  size_t catch_up();
+  // Ends the visit. Returns false if nothing needed the new graph; then the node stays behind, too.
+  bool end_visit();
+  // Returns true if no visit needed the new graph, so that it would equal the old one.
+  bool is_unchanged() const { return is_unchanged_; }
 
   Graph finish();  // adds the outputs and updates
 
  private:
+  void copy_by(const Node& node, const std::function<std::vector<Value>(const std::vector<Value>&)>& add);
   void map_outputs(const Node& node, const std::vector<Value>& values);
 
   const Graph& old_;
@@ -61,12 +82,17 @@ class Rewriter {
   std::set<int32_t> dropped_updates_;
   bool in_scope_ = false;
   RewriteLog log_;
+  std::optional<size_t> visited_;  // the node of a visit that has not needed the new graph yet
+  size_t next_ = 0;                // the first node that is neither copied nor replaced, if there are visits
+  size_t caught_up_at_ = 0;        // nodes of the new graph when the visit first needed it
+  bool is_unchanged_ = true;
 };
 
 // The values that replace a node's outputs; empty: the node is copied.
 using Replacement = std::optional<std::vector<Value>>;
 
-// Calls `visit` for every node. The nodes that it adds count as made from that node, and from others if `visit` calls
+// Calls `visit` for every node. Nodes are copied once a visit needs the new graph; if none does, the result shares the contents of
+// `graph`. The nodes that it adds count as made from that node, and from others if `visit` calls
 // from_nodes(). A replacement that `target` cannot run is dropped and the node copied (no check without a target or with
 // unknown sizes). Removes the nodes that nothing needs afterwards.
 Graph rewrite(const Graph& graph, const std::function<Replacement(Rewriter&, const Node&)>& visit,

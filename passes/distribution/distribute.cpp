@@ -173,7 +173,7 @@ class Distributor {
 Graph distribute(const Graph& graph, const PassContext& context) {
   const bool has_some = std::any_of(graph.nodes().begin(), graph.nodes().end(),
                                     [](const Node& node) { return node.op->info.collective; });
-  return has_some ? Distributor(graph, context).run() : copy_graph(graph, graph.model());
+  return has_some ? Distributor(graph, context).run() : graph.share();
 }
 
 }  // namespace genesis::passes

@@ -75,8 +75,7 @@ Graph gather_weights(const Graph& graph, const PassContext& context) {
   if (context.storage)
     for (const StoredGroup& group : context.storage->groups)
       if (is_weight_shard(graph.model(), group)) shards[group.members[0]] = &group;
-  return shards.empty() ? copy_graph(graph, graph.model())
-                        : Gatherer(graph, context, std::move(shards)).run();
+  return shards.empty() ? graph.share() : Gatherer(graph, context, std::move(shards)).run();
 }
 
 }  // namespace genesis::passes

@@ -302,7 +302,7 @@ class Partitioner {
 }  // namespace
 
 Graph partition(const Graph& graph, const PassContext& context) {
-  if (context.mesh.size(kTensorAxis) == 1 || !context.storage) return copy_graph(graph, graph.model());
+  if (context.mesh.size(kTensorAxis) == 1 || !context.storage) return graph.share();
   return Partitioner(graph, context).run();
 }
 

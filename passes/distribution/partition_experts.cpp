@@ -351,7 +351,7 @@ class ExpertPartitioner {
 }  // namespace
 
 Graph partition_experts(const Graph& graph, const PassContext& context) {
-  if (context.mesh.size(kExpertAxis) == 1 || !context.storage) return copy_graph(graph, graph.model());
+  if (context.mesh.size(kExpertAxis) == 1 || !context.storage) return graph.share();
   return ExpertPartitioner(graph, context).run();
 }
 

@@ -203,9 +203,9 @@ Graph place_gathers(const Graph& graph, const PassContext& context) {
   const auto is_weight = [&](const StoredGroup& group) { return is_weight_shard(graph.model(), group); };
   if (!context.storage ||
       std::none_of(context.storage->groups.begin(), context.storage->groups.end(), is_weight))
-    return copy_graph(graph, graph.model());
+    return graph.share();
   Placer placer(graph);
-  return placer.has_some() ? placer.run() : copy_graph(graph, graph.model());
+  return placer.has_some() ? placer.run() : graph.share();
 }
 
 }  // namespace genesis::passes

@@ -148,9 +148,9 @@ class Sharder {
 
 Graph shard_sequence(const Graph& graph, const PassContext& context) {
   const FactorShard shard{context.mesh.size(kTensorAxis), context.mesh.place(context.rank, kTensorAxis)};
-  if (shard.ranks == 1) return copy_graph(graph, graph.model());
+  if (shard.ranks == 1) return graph.share();
   const RowRegions regions(graph, context, shard);
-  return regions.has_some() ? Sharder(graph, shard, regions).run() : copy_graph(graph, graph.model());
+  return regions.has_some() ? Sharder(graph, shard, regions).run() : graph.share();
 }
 
 }  // namespace genesis::passes

@@ -276,8 +276,7 @@ class Sharder {
 }  // namespace
 
 Graph shard_optimizer(const Graph& graph, const PassContext& context) {
-  if (context.mesh.size(kDataAxis) == 1 || averaged_values(graph).empty())
-    return copy_graph(graph, graph.model());
+  if (context.mesh.size(kDataAxis) == 1 || averaged_values(graph).empty()) return graph.share();
   return Sharder(graph, context).run();
 }
 

@@ -67,7 +67,7 @@ class LayoutRewriter {
       changes_ = changes_ || replaced || written_;
       written_ = false;
     }
-    if (!changes_) return copy_graph(graph_, graph_.model());
+    if (!changes_) return graph_.share();
     return without_dead_nodes(rewriter_.finish());
   }
 

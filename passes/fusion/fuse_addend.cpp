@@ -163,6 +163,7 @@ void emit_product(Rewriter& rewriter, const Node& add, const Match& match) {
 // Puts the sum where the product was, so that the product's inputs do not live longer than before.
 Graph fuse_addend(const Graph& graph, const PassContext& context) {
   const std::map<int32_t, Match> matches = Finder(graph, context).run();
+  if (matches.empty()) return graph.share();
   std::map<const Node*, const Node*> additions, sums;  // by product; by top
   for (const auto& [index, match] : matches)
     additions[match.product] = sums[match.top] = &graph.node({index});

@@ -64,7 +64,7 @@ class Fuser {
       std::vector<const Node*> later;
       for (const Node* node : waiting)
         if (!write(*node)) later.push_back(node);
-      if (later.size() == waiting.size()) return copy_graph(graph_, graph_.model());
+      if (later.size() == waiting.size()) return graph_.share();
       waiting = std::move(later);
     }
     return without_dead_nodes(rewriter_.finish());

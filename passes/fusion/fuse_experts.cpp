@@ -360,7 +360,7 @@ class ExpertFuser {
 }  // namespace
 
 Graph fuse_experts(const Graph& graph, const PassContext& context) {
-  if (!context.target) return copy_graph(graph, graph.model());
+  if (!context.target) return graph.share();
   const Graph expanded = expand_regions_beside_choices(graph);
   ExpertFuser fuser(expanded, context);
   return rewrite(expanded, [&](Rewriter& rewriter, const Node& node) { return fuser.visit(rewriter, node); });

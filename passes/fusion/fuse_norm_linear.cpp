@@ -47,7 +47,7 @@ Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node, const P
 }  // namespace
 
 Graph fuse_norm_linear(const Graph& graph, const PassContext& context) {
-  if (!context.target) return copy_graph(graph, graph.model());
+  if (!context.target) return graph.share();
   const Uses uses(graph);
   return rewrite(
       graph, [&](Rewriter& rewriter, const Node& node) { return fuse(rewriter, uses, node, context); },

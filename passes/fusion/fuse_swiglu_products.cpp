@@ -86,7 +86,7 @@ Replacement take_in_gradient(Rewriter& rewriter, const Uses& uses, const Node& n
 }  // namespace
 
 Graph fuse_swiglu_products(const Graph& graph, const PassContext& context) {
-  if (!context.target) return copy_graph(graph, graph.model());
+  if (!context.target) return graph.share();
   const Uses uses(graph);
   return rewrite(
       graph,

@@ -152,7 +152,7 @@ bool is_encoder(const Graph& graph) {
 }  // namespace
 
 Graph pack_weights(const Graph& graph, const PassContext& context) {
-  if (!packs_weights(graph, context) || !is_encoder(graph)) return copy_graph(graph, graph.model());
+  if (!packs_weights(graph, context) || !is_encoder(graph)) return graph.share();
   const Uses uses(graph);
   PackedWeights packed;
   return rewrite(

@@ -86,7 +86,7 @@ Replacement update_in_place(Rewriter& rewriter, const Uses& uses, Wholes& wholes
 
 // A file for every device keeps the rows of its caches open (passes/core/cache_size.h), and here they become numbers.
 Graph update_rows(const Graph& graph, const PassContext& context) {
-  if (!context.target) return copy_graph(graph, graph.model());
+  if (!context.target) return graph.share();
   const Uses uses(graph);
   Wholes wholes;
   return rewrite(graph, [&](Rewriter& rewriter, const Node& node) {

@@ -140,11 +140,11 @@ Graph with_groups(const Graph& graph, const std::vector<Group>& groups) {
 Graph group_casts(const Graph& graph, const PassContext& context) {
   const std::vector<Group> groups =
       context.target ? Finder(graph, *context.target).find() : std::vector<Group>();
-  if (groups.empty()) return copy_graph(graph, graph.model());
+  if (groups.empty()) return graph.share();
   Graph result = with_groups(graph, groups);
   const bool fits =
       !context.memory_budget || make_plan(result, *context.target).arena_bytes <= *context.memory_budget;
-  return fits ? std::move(result) : copy_graph(graph, graph.model());
+  return fits ? std::move(result) : graph.share();
 }
 
 }  // namespace genesis::passes

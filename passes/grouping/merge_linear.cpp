@@ -137,7 +137,7 @@ Graph merge_groups(const Graph& graph, const PassContext& context) {
 }  // namespace
 
 Graph merge_linear(const Graph& graph, const PassContext& context) {
-  if (!context.target) return copy_graph(graph, graph.model());
+  if (!context.target) return graph.share();
   const Uses uses(graph);
   const Graph with_swiglu = rewrite(
       graph, [&](Rewriter& rewriter, const Node& node) { return into_swiglu(rewriter, uses, node, context); },

@@ -107,11 +107,11 @@ Graph graph_of(const Graph& graph, const RematSchedule& schedule) {
 }  // namespace
 
 Graph rematerialize(const Graph& graph, const PassContext& context) {
-  if (!context.memory_budget) return copy_graph(graph, graph.model());
+  if (!context.memory_budget) return graph.share();
   const int64_t budget = *context.memory_budget;
   const Target target = context.target ? *context.target : Target{};
   Plan plan = make_plan(graph, target);
-  if (plan.arena_bytes <= budget) return copy_graph(graph, graph.model());
+  if (plan.arena_bytes <= budget) return graph.share();
   RematSchedule schedule(graph, planned_order(graph, target), target);
   // The schedule does not count gaps between offsets, so the aim is lowered by the difference.
   int64_t aim = budget;

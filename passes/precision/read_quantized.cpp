@@ -221,9 +221,13 @@ Graph decode_quantized(const Graph& graph, const StateStorage& storage) {
 Graph decode_slices(const Graph& graph, const PassContext& context) {
   const bool has_slices = context.storage && has_quantized(*context.storage) &&
                           std::ranges::any_of(context.storage->groups, is_slice);
-  return has_slices ? decode_quantized(graph, *context.storage) : copy_graph(graph, graph.model());
+  return has_slices ? decode_quantized(graph, *context.storage) : graph.share();
 }
 
-Graph read_quantized(const Graph& graph, const PassContext& context) { return Reader(graph, context).run(); }
+Graph read_quantized(const Graph& graph, const PassContext& context) {
+  const bool has_some =
+      std::ranges::any_of(graph.nodes(), [](const Node& node) { return is<ops::Dequantize>(node); });
+  return has_some ? Reader(graph, context).run() : graph.share();
+}
 
 }  // namespace genesis::passes

@@ -198,7 +198,7 @@ class PartsRewriter {
 }  // namespace
 
 Graph use_weight_halves(const Graph& graph, const PassContext& context) {
-  if (!context.storage || context.storage->empty()) return copy_graph(graph, graph.model());
+  if (!context.storage || context.storage->empty()) return graph.share();
   return PartsRewriter(graph, context).run();
 }
 

@@ -90,8 +90,7 @@ class Widening {
 
 Graph widen_sums(const Graph& graph, const PassContext& context) {
   const Widening widening(graph);
-  if (!context.target || !context.target->adds_in_f32 || !widening.changes())
-    return copy_graph(graph, graph.model());
+  if (!context.target || !context.target->adds_in_f32 || !widening.changes()) return graph.share();
   return rewrite(graph, [&](Rewriter& rewriter, const Node& node) { return widening.visit(rewriter, node); });
 }
 

@@ -93,7 +93,7 @@ class Folder {
 }  // namespace
 
 Graph fold_constants(const Graph& graph, const PassContext& context) {
-  if (!context.target || !context.target->evaluate) return copy_graph(graph, graph.model());
+  if (!context.target || !context.target->evaluate) return graph.share();
   Folder folder(graph, context);
   return rewrite(graph, [&](Rewriter& rewriter, const Node& node) { return folder.visit(rewriter, node); });
 }

@@ -74,30 +74,37 @@ std::string_view kind_name(const AttrValue& value) {
   return kNames[value.index()];
 }
 
+const Attributes::Entries& Attributes::entries() const {
+  static const Entries none;
+  return entries_ ? *entries_ : none;
+}
+
 void Attributes::set(std::string name, AttrValue value) {
+  if (!entries_ || entries_.use_count() > 1) entries_ = std::make_shared<Entries>(entries());
   auto at = std::ranges::lower_bound(
-      entries_, name, {}, [](const auto& entry) -> auto& { return entry.first; });
-  if (at != entries_.end() && at->first == name)
+      *entries_, name, {}, [](const auto& entry) -> auto& { return entry.first; });
+  if (at != entries_->end() && at->first == name)
     at->second = std::move(value);
   else
-    entries_.emplace(at, std::move(name), std::move(value));
+    entries_->emplace(at, std::move(name), std::move(value));
 }
 
 const AttrValue* Attributes::find(std::string_view name) const {
-  for (const auto& [key, value] : entries_)
+  for (const auto& [key, value] : entries())
     if (key == name) return &value;
   return nullptr;
 }
 
 std::string Attributes::to_string() const {
-  if (entries_.empty()) return "";
+  if (size() == 0) return "";
   std::string text = "{";
-  for (const auto& [name, value] : entries_)
+  for (const auto& [name, value] : entries())
     text += (text.size() > 1 ? ", " : "") + name + "=" + genesis::to_string(value);
   return text + "}";
 }
 
 bool Attributes::operator==(const Attributes& other) const {
+  if (entries_ == other.entries_) return true;
   return std::equal(begin(), end(), other.begin(), other.end(), [](const auto& a, const auto& b) {
     return a.first == b.first && same_value(a.second, b.second);
   });

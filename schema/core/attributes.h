@@ -8,6 +8,7 @@
 #pragma once
 
 #include <concepts>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -46,19 +47,24 @@ struct Scalar {
   }
 };
 
-// A map of attributes, sorted by name.
+// A map of attributes, sorted by name. Copies share the entries until one of them is changed: passes copy nodes far more often than
+// they change their attributes.
 class Attributes {
  public:
+  using Entries = std::vector<std::pair<std::string, AttrValue>>;
+
   void set(std::string name, AttrValue value);
   const AttrValue* find(std::string_view name) const;
-  size_t size() const { return entries_.size(); }
-  auto begin() const { return entries_.begin(); }
-  auto end() const { return entries_.end(); }
+  size_t size() const { return entries().size(); }
+  Entries::const_iterator begin() const { return entries().begin(); }
+  Entries::const_iterator end() const { return entries().end(); }
   std::string to_string() const;  // "{axis=-1, keep_dims=true}", "" when empty
   bool operator==(const Attributes&) const;
 
  private:
-  std::vector<std::pair<std::string, AttrValue>> entries_;
+  const Entries& entries() const;
+
+  std::shared_ptr<Entries> entries_;  // null: none
 };
 
 namespace detail {
@@ -104,6 +110,14 @@ void from_attr(std::string_view name, const AttrValue& value, T& field) {
 
 [[noreturn]] void unknown_attribute(const Attributes& attributes, const std::vector<std::string_view>& known);
 
+// Throws an Error that names the attribute that the op does not have.
+template <class Op>
+[[noreturn]] void unknown_attribute_of(const Attributes& attributes, Op& op) {
+  std::vector<std::string_view> known;
+  Op::fields(op, [&](const char* name, auto&) { known.push_back(name); });
+  unknown_attribute(attributes, known);
+}
+
 }  // namespace detail
 
 template <class Op>
@@ -119,15 +133,13 @@ template <class Op>
 Op from_attributes(const Attributes& attributes) {
   Op op;
   size_t found = 0;
-  std::vector<std::string_view> known;
   Op::fields(op, [&](const char* name, auto& field) {
-    known.push_back(name);
     if (const AttrValue* value = attributes.find(name)) {
       detail::from_attr(name, *value, field);
       ++found;
     }
   });
-  if (found != attributes.size()) detail::unknown_attribute(attributes, known);
+  if (found != attributes.size()) detail::unknown_attribute_of(attributes, op);
   return op;
 }
 

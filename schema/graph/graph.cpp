@@ -9,10 +9,14 @@
 namespace genesis {
 namespace {
 
-// names_ and table_values_ also hold outputs and updates, so that adding one needs no search through all earlier ones. An output
+// The maps of a graph's contents also hold outputs and updates, so that adding one needs no search through all earlier ones. An output
 // may have the same name as a node, so its key begins with a character that names cannot contain.
 std::string output_key(const std::string& name) { return "\n" + name; }
-// Returns the key of a state's update in table_values_, whose value is then the index of the update. States and constants have
+std::string output_name(const std::string& node, size_t number) {
+  return number == 0 ? node : node + ":" + std::to_string(number);
+}
+
+// Returns the key of a state's update in table_values, whose value is then the index of the update. States and constants have
 // keys from 0 up.
 int64_t update_key(int32_t state) { return -1 - int64_t{state}; }
 
@@ -28,6 +32,17 @@ const std::string& Value::name() const {
 }
 const Dim& Value::dim(int64_t axis) const { return shape()[normalize_axis(axis, rank())]; }
 
+Graph Graph::share() const {
+  Graph graph(*model_, name_);
+  graph.contents_ = contents_;
+  return graph;
+}
+
+Graph::Contents& Graph::own() {
+  if (contents_.use_count() > 1) contents_ = std::make_shared<Contents>(*contents_);
+  return *contents_;
+}
+
 std::string Graph::scoped(std::string_view name) const {
   const auto is_layer = [](const NamePrefix& scope) { return scope.is_layer; };
   const auto outermost = std::ranges::find_if(scopes_, is_layer);
@@ -42,29 +57,32 @@ std::string Graph::scoped(std::string_view name) const {
 }
 
 std::string Graph::unique_name(const std::string& wanted) {
-  const auto [at, fresh] = names_.try_emplace(wanted, 1);
+  auto& names = own().names;
+  const auto [at, fresh] = names.try_emplace(wanted, 1);
   if (fresh) return wanted;
   while (true) {
     std::string candidate = wanted + "_" + std::to_string(at->second++);
-    if (names_.try_emplace(candidate, 1).second) return candidate;
+    if (names.try_emplace(candidate, 1).second) return candidate;
   }
 }
 
 ValueId Graph::new_value(ValueInfo info) {
   with_context([&] { check_type(info.type); }, [&] { return "in value '" + info.name + "'"; });
-  values_.push_back(std::move(info));
-  return {static_cast<int32_t>(values_.size()) - 1};
+  auto& values = own().values;
+  values.push_back(std::move(info));
+  return {static_cast<int32_t>(values.size()) - 1};
 }
 
 Value Graph::add_input(const std::string& name, TensorType type) {
-  if (names_.contains(name)) fail("entry point '{}' already has a value named '{}'", name_, name);
-  const auto number = static_cast<int32_t>(inputs_.size());
-  inputs_.push_back(new_value({std::move(type), ValueKind::kInput, number, {}, unique_name(name)}));
-  return handle(inputs_.back());
+  if (has_name(name)) fail("entry point '{}' already has a value named '{}'", name_, name);
+  const auto number = static_cast<int32_t>(inputs().size());
+  const ValueId id = new_value({std::move(type), ValueKind::kInput, number, {}, unique_name(name)});
+  own().inputs.push_back(id);
+  return handle(id);
 }
 
 Value Graph::state(int32_t index) {
-  const auto [at, fresh] = table_values_.try_emplace(2 * int64_t{index});
+  const auto [at, fresh] = own().table_values.try_emplace(2 * int64_t{index});
   if (fresh) {
     const State& state = model_->state(index);
     at->second = new_value({state.type, ValueKind::kState, index, {}, unique_name(state.name)});
@@ -73,7 +91,7 @@ Value Graph::state(int32_t index) {
 }
 
 Value Graph::constant(int32_t tensor) {
-  const auto [at, fresh] = table_values_.try_emplace(2 * int64_t{tensor} + 1);
+  const auto [at, fresh] = own().table_values.try_emplace(2 * int64_t{tensor} + 1);
   if (fresh) {
     const NamedTensor& row = model_->tensors()[static_cast<size_t>(tensor)];
     at->second = new_value({row.tensor.type(), ValueKind::kConstant, tensor, {}, unique_name(row.name)});
@@ -82,10 +100,11 @@ Value Graph::constant(int32_t tensor) {
 }
 
 void Graph::append_outputs(NodeId id, const std::vector<TensorType>& types) {
-  Node& node = nodes_[static_cast<size_t>(id.index)];
+  Node& node = own().nodes[static_cast<size_t>(id.index)];
   for (size_t i = node.outputs.size(); i < types.size(); ++i) {
-    const std::string name = i == 0 ? node.name : node.name + ":" + std::to_string(i);
-    node.outputs.push_back(new_value({types[i], ValueKind::kNode, static_cast<int32_t>(i), id, name}));
+    const ValueInfo output{types[i], ValueKind::kNode, static_cast<int32_t>(i), id,
+                           output_name(node.name, i)};
+    node.outputs.push_back(new_value(output));
   }
 }
 
@@ -106,17 +125,52 @@ std::vector<Value> Graph::add_node(const OpDef& op, const Attributes& attributes
         types = infer_types(op, node.attributes, input_types);
       },
       [&] { return fmt::format("while adding node '{}' ({})", name, op.name()); });
+  return append_node(std::move(node), name, types);
+}
+
+std::vector<Value> Graph::append_node(Node node, const std::string& name,
+                                      const std::vector<TensorType>& types) {
   node.name = unique_name(name);
-  const NodeId id{static_cast<int32_t>(nodes_.size())};
-  nodes_.push_back(std::move(node));
+  const NodeId id{static_cast<int32_t>(nodes().size())};
+  own().nodes.push_back(std::move(node));
   append_outputs(id, types);
   std::vector<Value> outputs;
-  for (ValueId output : nodes_.back().outputs) outputs.push_back(handle(output));
+  for (ValueId output : nodes().back().outputs) outputs.push_back(handle(output));
+  return outputs;
+}
+
+std::vector<Value> Graph::copy_node(const Graph& from, const Node& node, const std::vector<Value>& inputs) {
+  const auto same_type = [&](const Value& mine, ValueId other) {
+    return mine.graph == this && mine.type() == from.type(other);
+  };
+  if (!std::ranges::equal(inputs, node.inputs, same_type))
+    return add_node(*node.op, node.attributes, inputs, node.name);
+  Node copy{.op = node.op,
+            .attributes = node.attributes,
+            .inputs = {},
+            .outputs = {},
+            .name = {},
+            .origins = origins_};
+  copy.inputs.reserve(inputs.size());
+  for (const Value& input : inputs) copy.inputs.push_back(input.id);
+  copy.name = unique_name(node.name);
+  const NodeId id{static_cast<int32_t>(nodes().size())};
+  Contents& contents = own();
+  Node& made = contents.nodes.emplace_back(std::move(copy));
+  std::vector<Value> outputs;
+  outputs.reserve(node.outputs.size());
+  made.outputs.reserve(node.outputs.size());
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    made.outputs.push_back({static_cast<int32_t>(contents.values.size())});
+    contents.values.push_back({from.type(node.outputs[i]), ValueKind::kNode, static_cast<int32_t>(i), id,
+                               output_name(made.name, i)});
+    outputs.push_back(handle(made.outputs.back()));
+  }
   return outputs;
 }
 
 void Graph::set_attributes(NodeId id, const Attributes& attributes) {
-  Node& node = nodes_[static_cast<size_t>(id.index)];
+  Node& node = own().nodes[static_cast<size_t>(id.index)];
   const Attributes canonical = node.op->canonical(attributes);
   const std::vector<TensorType> types = infer_types(*node.op, canonical, input_types(node));
   GENESIS_ASSERT(types.size() >= node.outputs.size());
@@ -129,9 +183,9 @@ void Graph::add_output(const std::string& name, Value value) {
   if (!value) fail("output '{}' of entry point '{}' is an empty value", name, name_);
   if (value.graph != this) fail("output '{}' of entry point '{}' belongs to another graph", name, name_);
   const auto same_name = [&](const NamedValue& output) { return output.name == name; };
-  if (!names_.try_emplace(output_key(name), 1).second && std::ranges::any_of(outputs_, same_name))
+  if (!own().names.try_emplace(output_key(name), 1).second && std::ranges::any_of(outputs(), same_name))
     fail("entry point '{}' already has an output named '{}'", name_, name);
-  outputs_.push_back({name, value.id});
+  own().outputs.push_back({name, value.id});
 }
 
 namespace {
@@ -159,10 +213,11 @@ void Graph::add_update(int32_t state, Value value) {
   if (!(value.type() == target.type))
     fail("state '{}' is {}, its new value '{}' is {}", target.name, target.type.to_string(), value.name(),
          value.type().to_string());
-  const ValueId next{static_cast<int32_t>(updates_.size())};
-  const auto [at, fresh] = table_values_.try_emplace(update_key(state), next);
-  if (fresh) return void(updates_.push_back({state, value.id}));
-  StateUpdate& update = updates_[static_cast<size_t>(at->second.index)];
+  Contents& contents = own();
+  const ValueId next{static_cast<int32_t>(contents.updates.size())};
+  const auto [at, fresh] = contents.table_values.try_emplace(update_key(state), next);
+  if (fresh) return void(contents.updates.push_back({state, value.id}));
+  StateUpdate& update = contents.updates[static_cast<size_t>(at->second.index)];
   if (value.id == update.value || !is_made_from(*this, value.id, update.value))
     fail("entry point '{}' updates state '{}' twice, the second time without reading '{}'", name_,
          target.name, this->value(update.value).name);
@@ -170,18 +225,18 @@ void Graph::add_update(int32_t state, Value value) {
 }
 
 Value Graph::input(std::string_view name) {
-  for (ValueId id : inputs_)
+  for (ValueId id : inputs())
     if (value(id).name == name) return handle(id);
   std::string known;
-  for (ValueId id : inputs_) known += (known.empty() ? "" : ", ") + value(id).name;
+  for (ValueId id : inputs()) known += (known.empty() ? "" : ", ") + value(id).name;
   fail("entry point '{}' has no input '{}'; it has: {}", name_, name, known);
 }
 
 Value Graph::output(std::string_view name) {
-  for (const NamedValue& output : outputs_)
+  for (const NamedValue& output : outputs())
     if (output.name == name) return handle(output.value);
   std::string known;
-  for (const NamedValue& output : outputs_) known += (known.empty() ? "" : ", ") + output.name;
+  for (const NamedValue& output : outputs()) known += (known.empty() ? "" : ", ") + output.name;
   fail("entry point '{}' has no output '{}'; it has: {}", name_, name, known);
 }
 

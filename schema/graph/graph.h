@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -81,11 +82,16 @@ struct StateUpdate {
 class Graph {
  public:
   // `model` owns the tables of states and tensors and must outlive the graph.
-  Graph(Model& model, std::string name) : model_(&model), name_(std::move(name)) {}
+  Graph(Model& model, std::string name)
+      : model_(&model), name_(std::move(name)), contents_(std::make_shared<Contents>()) {}
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
   Graph(Graph&&) = default;  // invalidates Value handles into it
   Graph& operator=(Graph&&) = default;
+  // Returns a graph of the same model with the same contents, ids among them. The first of the two that grows copies them, so a pass
+  // that changes nothing costs nothing.
+  Graph share() const;
+  bool shares_with(const Graph& other) const { return contents_ == other.contents_; }
 
   Model& model() const { return *model_; }
   const std::string& name() const { return name_; }
@@ -97,6 +103,8 @@ class Graph {
   // Infers the types at once; throws Error naming the node. `name` is made unique; if empty, it is the scope and the op's name.
   std::vector<Value> add_node(const OpDef& op, const Attributes& attributes, const std::vector<Value>& inputs,
                               std::string name = "");
+  // Adds a node with the op, attributes and name of a node of `from`. Types are inferred only where those of its inputs differ.
+  std::vector<Value> copy_node(const Graph& from, const Node& node, const std::vector<Value>& inputs);
   void add_output(const std::string& name, Value value);
   void add_update(int32_t state, Value value);
   // Replaces a node's attributes and infers its types again. Existing outputs keep their types; new ones may appear at the end
@@ -109,8 +117,8 @@ class Graph {
   // adds nothing.
   void push_layer_scope(const std::string& path) { scopes_.push_back({path, true}); }
   void pop_scope() { scopes_.pop_back(); }
-  std::string scoped(std::string_view name) const;                                // "layers.3." + name
-  bool has_name(const std::string& name) const { return names_.contains(name); }  // input or node
+  std::string scoped(std::string_view name) const;  // "layers.3." + name
+  bool has_name(const std::string& name) const { return contents_->names.contains(name); }  // input or node
   // Selects the behavior of layers that differ in training (dropout, batch norm) while an author builds this graph. Not stored.
   void set_training(bool training) { training_ = training; }
   bool training() const { return training_; }
@@ -119,14 +127,14 @@ class Graph {
 
   // --- reading ---
   // Deques keep references to their elements valid while the graph grows.
-  const std::deque<Node>& nodes() const { return nodes_; }
-  const std::deque<ValueInfo>& values() const { return values_; }
-  const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id.index)]; }
-  const ValueInfo& value(ValueId id) const { return values_[static_cast<size_t>(id.index)]; }
+  const std::deque<Node>& nodes() const { return contents_->nodes; }
+  const std::deque<ValueInfo>& values() const { return contents_->values; }
+  const Node& node(NodeId id) const { return nodes()[static_cast<size_t>(id.index)]; }
+  const ValueInfo& value(ValueId id) const { return values()[static_cast<size_t>(id.index)]; }
   const TensorType& type(ValueId id) const { return value(id).type; }
-  const std::vector<ValueId>& inputs() const { return inputs_; }
-  const std::vector<NamedValue>& outputs() const { return outputs_; }
-  const std::vector<StateUpdate>& updates() const { return updates_; }
+  const std::vector<ValueId>& inputs() const { return contents_->inputs; }
+  const std::vector<NamedValue>& outputs() const { return contents_->outputs; }
+  const std::vector<StateUpdate>& updates() const { return contents_->updates; }
   Value handle(ValueId id) { return {this, id}; }
   Value input(std::string_view name);   // throws Error naming the inputs there are
   Value output(std::string_view name);  // throws Error naming the outputs there are
@@ -134,17 +142,25 @@ class Graph {
   std::vector<TensorType> output_types(const Node& node) const;
 
  private:
+  struct Contents {
+    std::deque<Node> nodes;
+    std::deque<ValueInfo> values;
+    std::vector<ValueId> inputs;
+    std::vector<NamedValue> outputs;
+    std::vector<StateUpdate> updates;
+    std::unordered_map<std::string, int> names;         // name -> next suffix to try
+    std::unordered_map<int64_t, ValueId> table_values;  // states and constants already read
+  };
+
+  Contents& own();  // may be changed: no other graph has them
   ValueId new_value(ValueInfo info);
   std::string unique_name(const std::string& wanted);
   void append_outputs(NodeId id, const std::vector<TensorType>& types);
+  std::vector<Value> append_node(Node node, const std::string& name, const std::vector<TensorType>& types);
 
   Model* model_;
   std::string name_;
-  std::deque<Node> nodes_;
-  std::deque<ValueInfo> values_;
-  std::vector<ValueId> inputs_;
-  std::vector<NamedValue> outputs_;
-  std::vector<StateUpdate> updates_;
+  std::shared_ptr<Contents> contents_;  // never null; shared with what share() returned
   struct NamePrefix {
     std::string name;
     bool is_layer;
@@ -152,8 +168,6 @@ class Graph {
   std::vector<NamePrefix> scopes_;
   bool training_ = false;
   std::vector<std::string> origins_;
-  std::unordered_map<std::string, int> names_;         // name -> next suffix to try
-  std::unordered_map<int64_t, ValueId> table_values_;  // states and constants already read
 };
 
 // While it lives, nodes are added under the scope `name`.

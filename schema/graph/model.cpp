@@ -182,7 +182,7 @@ Graph copy_graph(const Graph& graph, Model& model, const std::string& name) {
         std::vector<Value> inputs;
         for (ValueId id : node.inputs) inputs.push_back(at(id));
         copy.set_origins(node.origins);
-        const std::vector<Value> outputs = copy.add_node(*node.op, node.attributes, inputs, node.name);
+        const std::vector<Value> outputs = copy.copy_node(graph, node, inputs);
         for (size_t k = 0; k < outputs.size(); ++k) at(node.outputs[k]) = outputs[k];
         break;
       }

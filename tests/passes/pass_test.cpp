@@ -63,12 +63,15 @@ TEST(RunPasses, ErrorsNameThePass) {
   const auto model = parse_text(kText);
   const Pass failing{"fails", "", fails}, breaking{"breaks", "", breaks};
   for (const Pass& pass : {failing, breaking}) {
-    try {
-      run_passes(model->entry("f"), {&pass, 1}, {});
-      ADD_FAILURE();
-    } catch (const Error& error) {
-      EXPECT_NE(error.message().find("(in pass '" + std::string(pass.name) + "')"), std::string::npos)
-          << error.message();
+    for (const bool each : {true, false}) {
+      const Pass pipeline[] = {kDropDead, pass};
+      try {
+        run_passes(model->entry("f"), pipeline, {}, {.verify_each = each});
+        ADD_FAILURE();
+      } catch (const Error& error) {
+        EXPECT_NE(error.message().find("(in pass '" + std::string(pass.name) + "')"), std::string::npos)
+            << error.message();
+      }
     }
   }
 }

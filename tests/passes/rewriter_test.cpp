@@ -25,6 +25,19 @@ TEST(Rewriter, CopiesToTheSameGraph) {
   const Graph copy = rewrite(graph, [](Rewriter&, const Node&) { return Replacement(); });
   EXPECT_EQ(to_text(copy), to_text(graph));
   EXPECT_TRUE(same_graph(copy, graph));
+  EXPECT_TRUE(copy.shares_with(graph));
+}
+
+TEST(Rewriter, AGraphThatGrowsLeavesTheOneThatSharesItsContents) {
+  const auto model = parse_text(kText);
+  const Graph& graph = model->entry("f");
+  const std::string before = to_text(graph);
+  Graph grown = graph.share();
+  grown.add_output("z", exp(grown.input("x")));
+  EXPECT_EQ(to_text(graph), before);
+  EXPECT_NE(to_text(grown), before);
+  EXPECT_FALSE(grown.shares_with(graph));
+  verify(grown);
 }
 
 TEST(Rewriter, ReplacesKeepsNamesAndOriginsAndDropsWhatDied) {

@@ -42,8 +42,8 @@ Value divided(Value a, Value b) { return is_float(a.dtype()) ? a / b : quotient_
 Results quotient(Call& call) {
   const Value a = call.tensor(0), b = second(call);
   if (call.element(0) == OnnxElement::kU64) return {item_of(quotient_of_u64(a, b))};
-  const auto x = call.try_sizes(0), y = call.try_sizes(1);  // sizes: an exact quotient stays a polynomial
-  if (!is_float(a.dtype()) && x && y) {
+  if (!is_float(a.dtype()) && call.try_sizes(0) && call.try_sizes(1)) {
+    // Sizes: an exact quotient stays a polynomial.
     const Value exact = floordiv(a, b);
     if (!call.environment().known.tensor(exact) && call.environment().known.sizes(exact))
       return {item_of(exact)};

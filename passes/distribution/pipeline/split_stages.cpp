@@ -161,7 +161,7 @@ class Splitter {
 }  // namespace
 
 Graph split_stages(const Graph& graph, const PassContext& context) {
-  if (context.mesh.size(kAxis) == 1 || !context.storage) return copy_graph(graph, graph.model());
+  if (context.mesh.size(kAxis) == 1 || !context.storage) return graph.share();
   const Graph live = without_dead_nodes(graph);  // values that nothing reads need not be sent
   return Splitter(live, context).run();
 }

@@ -102,6 +102,7 @@ class Fuser {
 
   Graph run() {
     write_regions();
+    if (regions_.empty()) return without_dead_nodes(graph_);
     find_needed();
     for (NodeId unit : order()) emit(unit);
     return without_dead_nodes(rewriter_.finish());
