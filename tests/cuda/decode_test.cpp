@@ -41,6 +41,26 @@ std::shared_ptr<const Model> made_model(const std::string& kind, DType dtype,
   return passes::cast_precision(*made, dtype);
 }
 
+// Returns a mixture of experts of sizes that a megakernel takes.
+std::shared_ptr<const Model> made_mixture(const std::string& kind, const std::string& chosen,
+                                          const std::string& experts) {
+  const bool is_mixtral = kind == "mixtral";
+  const std::map<std::string, std::string> settings = {
+      {"hidden_size", "384"},
+      {is_mixtral ? "intermediate_size" : "moe_intermediate_size", "256"},
+      {"num_hidden_layers", "3"},
+      {"num_attention_heads", "6"},
+      {"num_key_value_heads", "2"},
+      {"max_position_embeddings", "1024"},
+      {"head_dim", "64"},
+      {"num_experts", experts},
+      {"num_experts_per_tok", chosen},
+      {"initializer_range", "0.05"},
+      {"dtype", "bf16"},
+      {"vocab_size", std::to_string(kVocabulary)}};
+  return models::make_model(kind, settings);
+}
+
 // Returns the logits of `tokens` tokens decoded after a prompt of `prompt` tokens.
 Logits decode(Session& session, int64_t prompt, int64_t tokens) {
   const auto token = [](int64_t i) { return (i * 37 + 11) % kVocabulary; };
@@ -126,6 +146,31 @@ TEST_F(Decode, OneKernelForPackedWeightsIsTheCpus) {
       expect_alike(got, decode(one_by_one, 0, 12), tolerance_of(DType::bf16));
       for (int i = 0; i < 5; ++i) ASSERT_EQ(decode(cuda, 0, 12), got) << "run " << i;
     }
+}
+
+// The experts of a token are chosen in the kernel: by softmax of all scores, 1, 2, 4 or 8 of a token.
+TEST_F(Decode, OneKernelForMixturesIsTheSeparateKernels) {
+  const std::tuple<const char*, const char*, const char*, WeightFormat> cases[] = {
+      {"qwen3_moe", "8", "160", WeightFormat::kPlain}, {"qwen3_moe", "8", "160", WeightFormat::kQ8},
+      {"qwen3_moe", "8", "16", WeightFormat::kQ4},     {"qwen3_moe", "4", "16", WeightFormat::kQ4m},
+      {"qwen3_moe", "1", "4", WeightFormat::kPlain},   {"mixtral", "2", "8", WeightFormat::kPlain},
+      {"mixtral", "2", "8", WeightFormat::kQ4}};
+  for (const auto& [kind, chosen, experts, format] : cases) {
+    SCOPED_TRACE(fmt::format("{} {} of {} {}", kind, chosen, experts,
+                             EnumNames<WeightFormat>::names[static_cast<size_t>(format)]));
+    const auto mixed = std::make_shared<Model>(*made_mixture(kind, chosen, experts));
+    if (format != WeightFormat::kPlain)
+      passes::quantize(*mixed, {.format = format, .embedding = false, .head = true});
+    Session cuda(mixed, {.device = "cuda"}),
+        one_by_one(mixed, {.device = "cuda", .disabled = {"megakernel"}});
+    const auto kernels = Inspector(cuda).kernels("decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {0})},
+                                                            {"position", Tensor::of<int64_t>({1}, {0})}});
+    EXPECT_GE(std::count(kernels.begin(), kernels.end(), "megakernel"), 3 * 7);
+    const Logits got = decode(cuda, 100, 12);
+    // Packed weights take x in bytes, once before and once behind the factors: close scores may choose another expert.
+    expect_alike(got, decode(one_by_one, 100, 12), format == WeightFormat::kPlain ? 0.05 : 0.15);
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(decode(cuda, 100, 12), got) << "run " << i;
+  }
 }
 
 TEST_F(Decode, TwoSessionsDecodeAtOnce) {

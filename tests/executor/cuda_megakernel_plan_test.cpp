@@ -21,9 +21,8 @@ namespace {
 
 using Kind = cuda::InstructionShape::Kind;
 
-std::unique_ptr<Model> language_model(const std::string& name, const std::string& layers,
-                                      const std::string& head_size = "64",
-                                      const models::Settings& more = {}) {
+std::unique_ptr<Model> model_of(const std::string& name, const std::string& layers,
+                                const std::string& head_size, const models::Settings& more) {
   models::Settings settings = more;
   settings.insert({{"hidden_size", "128"},
                    {"intermediate_size", "256"},
@@ -32,8 +31,13 @@ std::unique_ptr<Model> language_model(const std::string& name, const std::string
                    {"num_key_value_heads", "1"},
                    {"head_dim", head_size},
                    {"vocab_size", "256"}});
-  const auto model = models::make_model(name, settings);
-  return passes::cast_precision(*model, DType::bf16);
+  return models::make_model(name, settings);
+}
+
+std::unique_ptr<Model> language_model(const std::string& name, const std::string& layers,
+                                      const std::string& head_size = "64",
+                                      const models::Settings& more = {}) {
+  return passes::cast_precision(*model_of(name, layers, head_size, more), DType::bf16);
 }
 
 // Returns a set of one pass; an empty name gives an empty set.
@@ -159,8 +163,8 @@ TEST(Megakernels, AnAttentionTakesTheNormsOfItsHeads) {
   ASSERT_EQ(megakernel.instructions.size(), 3 * 7 + 1u);
   for (size_t i = 0; i + 1 < megakernel.instructions.size(); ++i) {
     const PlannedInstruction& instruction = megakernel.instructions[i];
-    EXPECT_EQ(instruction.shape.kind == Kind::kHeadNorm, i % 7 == 1 || i % 7 == 2) << i;
-    EXPECT_EQ(instruction.slot < 0, instruction.shape.kind == Kind::kHeadNorm) << i;
+    EXPECT_EQ(instruction.shape.kind == Kind::kNorm, i % 7 == 1 || i % 7 == 2) << i;
+    EXPECT_EQ(instruction.slot < 0, instruction.shape.kind == Kind::kNorm) << i;
     if (instruction.shape.kind != Kind::kAttention) continue;
     // It reads the inputs of both norms, whichever of them comes first.
     EXPECT_EQ(instruction.q_norm + instruction.k_norm, static_cast<int>(2 * i) - 3);
@@ -168,6 +172,53 @@ TEST(Megakernels, AnAttentionTakesTheNormsOfItsHeads) {
       EXPECT_EQ(source.instruction, static_cast<int>(i) - 3);
   }
   EXPECT_LE(megakernel.slots, 5);
+}
+
+std::unique_ptr<Model> mixture_model(const std::string& layers, const std::string& chosen = "4") {
+  return model_of("qwen3_moe", layers, "64",
+                  {{"moe_intermediate_size", "256"},
+                   {"num_experts", "16"},
+                   {"num_experts_per_tok", chosen},
+                   {"dtype", "bf16"}});
+}
+
+TEST(Megakernels, AMixtureTakesItsNormAndItsRoute) {
+  for (const WeightFormat format : {WeightFormat::kPlain, WeightFormat::kQ8, WeightFormat::kQ4}) {
+    const auto model = mixture_model("3");
+    if (format != WeightFormat::kPlain)
+      passes::quantize(*model, {.format = format, .embedding = false, .head = true});
+    const Found found = megakernels_of(*model, "decode");
+    ASSERT_EQ(found.megakernels.size(), 1u);
+    const MegakernelPlan& megakernel = found.megakernels[0];
+    ASSERT_EQ(megakernel.instructions.size(), 3 * 9 + 1u);
+    for (size_t i = 0; i + 1 < megakernel.instructions.size(); ++i) {
+      const PlannedInstruction& instruction = megakernel.instructions[i];
+      const bool is_router = i % 9 == 6, is_mixture = i % 9 == 8;
+      EXPECT_EQ(instruction.shape.wide, is_router) << i;
+      EXPECT_EQ(instruction.shape.kind == Kind::kMixture, is_mixture) << i;
+      EXPECT_EQ(std::ranges::count(instruction.kept, true), 0) << i;
+      if (is_router || is_mixture) {
+        EXPECT_EQ(instruction.q_norm, static_cast<int>(i / 9 * 9 + 5)) << i;
+        EXPECT_EQ(instruction.sources[0].instruction, static_cast<int>(i / 9 * 9 + 4)) << i;
+      }
+      if (!is_mixture) continue;
+      EXPECT_EQ(instruction.shape.format, format);
+      EXPECT_EQ(instruction.route, static_cast<int>(i) - 1);
+      EXPECT_EQ(instruction.sources.back().instruction, static_cast<int>(i) - 2);
+      EXPECT_EQ(instruction.addend.instruction, static_cast<int>(i) - 4);
+    }
+    EXPECT_LE(megakernel.slots, 6);
+  }
+}
+
+// Three and sixteen experts of a token are no ranges of the second product.
+TEST(Megakernels, MixturesOfOtherSizesAreNone) {
+  for (const char* chosen : {"3", "16"}) {
+    const auto model = mixture_model("3", chosen);
+    for (const MegakernelPlan& megakernel : megakernels_of(*model, "decode").megakernels)
+      for (const PlannedInstruction& instruction : megakernel.instructions)
+        EXPECT_NE(instruction.shape.kind, Kind::kMixture) << chosen;
+  }
 }
 
 // A norm of heads that belongs to no attention must be a step, or nothing would compute it.
@@ -179,7 +230,7 @@ TEST(Megakernels, EveryNormOfHeadsIsAnAttentionsOrAStep) {
       const Found found = megakernels_of(*model, "decode", {}, only(disabled));
       for (const MegakernelPlan& megakernel : found.megakernels)
         for (size_t i = 0; i < megakernel.instructions.size(); ++i) {
-          if (megakernel.instructions[i].shape.kind != Kind::kHeadNorm) continue;
+          if (megakernel.instructions[i].shape.kind != Kind::kNorm) continue;
           const auto takes = [&](const PlannedInstruction& instruction) {
             return instruction.q_norm == static_cast<int>(i) || instruction.k_norm == static_cast<int>(i);
           };
@@ -205,7 +256,7 @@ std::vector<std::vector<bool>> done_before_writing(const MegakernelPlan& megaker
         if (j == from || complete[from][j]) complete[i][j] = true;
       }
     }
-    if (instruction.shape.kind == Kind::kProduct) written[i] = complete[i];
+    if (instruction.shape.kind != Kind::kAttention) written[i] = complete[i];
   }
   return written;
 }
@@ -215,7 +266,7 @@ void expect_slots_are_safe(const MegakernelPlan& megakernel) {
   const size_t count = megakernel.instructions.size();
   const std::vector<std::vector<bool>> before = done_before_writing(megakernel);
   for (size_t reader = 0; reader < count; ++reader) {
-    if (megakernel.instructions[reader].shape.kind == Kind::kHeadNorm) continue;
+    if (megakernel.instructions[reader].shape.is_taken()) continue;
     std::vector<OperandSource> all = megakernel.instructions[reader].sources;
     all.push_back(megakernel.instructions[reader].addend);
     for (const OperandSource& source : all)
@@ -229,19 +280,19 @@ void expect_slots_are_safe(const MegakernelPlan& megakernel) {
   }
   for (size_t i = 0; i < count; ++i)
     for (size_t j = 0; j < i; ++j) {
-      if (megakernel.instructions[i].shape.kind != Kind::kAttention ||
-          megakernel.instructions[j].shape.kind != Kind::kAttention)
-        continue;
-      EXPECT_TRUE(before[i][j]) << "attentions " << j << " and " << i << " share memory";
+      const Kind kind = megakernel.instructions[i].shape.kind;
+      if (megakernel.instructions[j].shape.kind != kind) continue;
+      if (kind != Kind::kAttention && kind != Kind::kMixture) continue;
+      EXPECT_TRUE(before[i][j]) << "instructions " << j << " and " << i << " share memory";
     }
 }
 
 TEST(Megakernels, NoInstructionWritesOverWhatAnotherMayStillRead) {
-  for (const char* name : {"qwen2", "qwen3"})
+  for (const char* name : {"qwen2", "qwen3", "qwen3_moe"})
     for (const char* disabled :
          {"", "fuse_norm_linear", "merge_linear", "fuse_addend", "memory_reuse", "in_place"}) {
       SCOPED_TRACE(std::string(name) + " without " + disabled);
-      const auto model = language_model(name, "5");
+      const auto model = name == std::string("qwen3_moe") ? mixture_model("5") : language_model(name, "5");
       const Found found = megakernels_of(*model, "decode", {}, only(disabled));
       for (const MegakernelPlan& megakernel : found.megakernels) expect_slots_are_safe(megakernel);
     }

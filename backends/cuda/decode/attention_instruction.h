@@ -160,6 +160,31 @@ struct CachedKeys {
   }
 };
 
+// Returns into how many ranges a head's keys are split.
+__device__ __forceinline__ int splits_of_keys(const Instruction& s, int start) {
+  return max(1, min(s.splits, (start - first_key(s, start) + kKeysOfSplit - 1) / kKeysOfSplit));
+}
+
+// Asks for the keys and values that the block will read in the second-level cache, while it waits for what comes before. The
+// blocks of a group's query heads read the same ones: each asks for a part.
+template <int kSize>
+__device__ void ask_for_keys(const Instruction& s, const BlockShare& share, int start) {
+  constexpr int kLine = 128, kLinesOfKey = kSize * int{sizeof(Element)} / kLine;
+  const int splits = splits_of_keys(s, start), group = s.heads / s.key_heads;
+  if (share.split >= splits) return;
+  const CachedKeys<kSize> keys(s, share.head / group, share.split, splits, start);
+  const int lines = (keys.end - keys.begin) * kLinesOfKey;
+  for (int i = share.head % group * kMegakernelThreads + static_cast<int>(threadIdx.x); i < 2 * lines;
+       i += group * kMegakernelThreads) {
+    const auto* cache = static_cast<const Element*>(i < lines ? s.k_cache : s.v_cache);
+    const int at = i < lines ? i : i - lines;
+    const Element* line = cache + (keys.begin + at / kLinesOfKey) * keys.step +
+                          int64_t{share.head / group} * kSize +
+                          at % kLinesOfKey * (kLine / int{sizeof(Element)});
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+  }
+}
+
 // Adds three keys, of which those with `seen` count; their sums over lanes are computed together.
 template <int kSet>
 __device__ __forceinline__ void add_three_keys(KeyState<Element>& state, const float (&q)[kPack],
@@ -243,7 +268,7 @@ __device__ void attend(const Instruction& s, const BlockShare& share, Megakernel
   using Keys = CachedKeys<kSize>;
   constexpr int kSet = Keys::kSet;
   const int start = run.start, thread = static_cast<int>(threadIdx.x), split = share.split;
-  const int splits = max(1, min(s.splits, (start - first_key(s, start) + kKeysOfSplit - 1) / kKeysOfSplit));
+  const int splits = splits_of_keys(s, start);
   if (share.head < 0 || split >= splits) {
     coming.put();
     return sync_consumers();

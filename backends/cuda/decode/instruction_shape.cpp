@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "backends/cuda/decode/megakernel_program.h"
 #include "schema/ops/nn/cached_attention.h"
+#include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
 
@@ -92,12 +94,12 @@ std::string describe_cached_attention(const KernelQuery& query, InstructionShape
   return "";
 }
 
-std::string describe_head_norm(const KernelQuery& query, InstructionShape& shape) {
+std::string describe_norm(const KernelQuery& query, InstructionShape& shape) {
   const auto op = from_attributes<ops::RmsNorm>(query.attributes);
   const TensorType& x = query.inputs[0];
-  shape.kind = InstructionShape::Kind::kHeadNorm;
+  shape.kind = InstructionShape::Kind::kNorm;
   if (!op.has_weight) return "a norm without a weight";
-  if (op.num_axes != 1 || x.shape.rank() < 2) return "not a norm of heads";
+  if (op.num_axes != 1 || x.shape.rank() < 2) return "not a norm of rows";
   if (query.inputs[1].dtype != x.dtype) return "a weight of another dtype";
   if (x.numel() == 0) return "nothing to compute";
   shape.size = static_cast<int>(x.shape[x.shape.rank() - 1].value());
@@ -107,14 +109,57 @@ std::string describe_head_norm(const KernelQuery& query, InstructionShape& shape
   return "";
 }
 
+std::string describe_route(const KernelQuery& query, InstructionShape& shape) {
+  const auto op = from_attributes<ops::Route>(query.attributes);
+  const TensorType& logits = query.inputs[0];
+  const int64_t experts = logits.shape[logits.shape.rank() - 1].value();
+  shape.kind = InstructionShape::Kind::kRoute;
+  if (logits.numel() != experts) return "logits are not one row";
+  if (experts > kMaxRouted) return fmt::format("{} experts: it takes up to {}", experts, kMaxRouted);
+  if (op.k < 1 || op.k > kMaxChosen || !std::has_single_bit(static_cast<uint64_t>(op.k)))
+    return fmt::format("{} experts of a token: it takes a power of two up to {}", op.k, kMaxChosen);
+  shape.rule = route_rule(op, experts);
+  if (query.inputs.size() > 1) shape.bias = 1;
+  return "";
+}
+
+// Returns a number of which k must be a multiple, so that a row of weights can be copied; with scales of 16 bytes if it is
+// one of several rows that are one behind the other in the ring.
+int64_t depth_unit(WeightFormat format, bool is_one_of_several) {
+  return format == WeightFormat::kPlain ? 32 : is_one_of_several ? 2 * kQuantizedDepth : kQuantizedDepth;
+}
+
+std::string describe_experts(const KernelQuery& query, InstructionShape& shape) {
+  using Op = ops::Experts;
+  const auto op = from_attributes<Op>(query.attributes);
+  const TensorType &x = query.inputs[Op::kX], &gate = query.inputs[Op::kGate];
+  const int64_t hidden = query.inputs[Op::kDown].shape[1].value(), n = gate.shape[1].value();
+  shape.kind = InstructionShape::Kind::kMixture;
+  shape.k = x.shape[x.shape.rank() - 1].value();
+  if (x.numel() != shape.k || query.outputs[0].numel() != hidden) return "x is not one row";
+  if (shape.k % depth_unit(op.format, false) != 0 || n % depth_unit(op.down_format, true) != 0)
+    return fmt::format("experts of {} and {} elements", shape.k, n);
+  if (shape.k * n * hidden == 0 || hidden % 4 != 0) return "results that are no multiples of 4";
+  shape.n = {n};
+  shape.format = op.format, shape.down_format = op.down_format;
+  shape.weight = Op::kGate;
+  if (op.format != WeightFormat::kPlain) shape.scales = op.scales();
+  if (op.down_format != WeightFormat::kPlain) shape.down_scales = op.down_scales();
+  if (op.has_addend) shape.addend = Op::kAddend;
+  shape.experts = static_cast<int>(gate.shape[0].value());
+  shape.chosen = static_cast<int>(query.inputs[Op::kPlaces].numel());
+  shape.elements = {hidden};
+  return "";
+}
+
 struct InstructionOf {
   std::string_view op;
   std::string (*describe)(const KernelQuery& query, InstructionShape& shape);
 };
 const InstructionOf kInstructions[] = {
-    {ops::Linear::info.name, describe_linear},
-    {ops::CachedAttention::info.name, describe_cached_attention},
-    {ops::RmsNorm::info.name, describe_head_norm},
+    {ops::Linear::info.name, describe_linear},   {ops::CachedAttention::info.name, describe_cached_attention},
+    {ops::RmsNorm::info.name, describe_norm},    {ops::Route::info.name, describe_route},
+    {ops::Experts::info.name, describe_experts},
 };
 
 // Returns null if there is no instruction for such nodes.
@@ -132,8 +177,11 @@ std::vector<int> InstructionShape::vectors() const {
 std::vector<int> InstructionShape::independent(size_t num_inputs) const {
   std::vector<int> inputs;
   if (kind == Kind::kAttention) return inputs;  // caches and start are read after the kernels ahead
+  const auto is_of_route = [&](int i) {
+    return kind == Kind::kMixture && i >= ops::Experts::kRows && i <= ops::Experts::kFactors;
+  };
   for (int i = 1; i < static_cast<int>(num_inputs); ++i)
-    if (i != addend) inputs.push_back(i);
+    if (i != addend && !is_of_route(i)) inputs.push_back(i);
   return inputs;
 }
 
@@ -142,7 +190,7 @@ bool is_of_a_megakernel(const OpDef& op) { return find_instruction(op) != nullpt
 std::string describe_instruction(const KernelQuery& query, InstructionShape& shape) {
   const InstructionOf* instruction = find_instruction(query.op);
   if (!instruction) return fmt::format("it has no instruction for {}", query.op.name());
-  if (query.inputs[0].dtype != DType::bf16)
+  if (query.inputs[0].dtype != (query.op.name() == ops::Route::info.name ? DType::f32 : DType::bf16))
     return "x is not bf16";  // f16 could not hold x times a norm's weight
   return instruction->describe(query, shape);
 }

@@ -1,19 +1,21 @@
 // Tells which steps of a plan can be instructions of a megakernel (megakernel.h), and describes the instruction: one
-// row of x times weights, attention of one new token over its caches, or the norm of each head of a new token. Needs
-// no device.
+// row of x times weights, attention of one new token over its caches, the norm of rows of a new token, the choice of its
+// experts, or their products. Needs no device.
 #pragma once
 
 #include <array>
 #include <string>
 #include <vector>
 
+#include "backends/cuda/device/route_choice.h"
 #include "schema/encoding/weight_format.h"
 #include "schema/graph/target.h"
 
 namespace genesis::cuda {
 
 struct InstructionShape {
-  enum class Kind { kProduct, kAttention, kHeadNorm };
+  // kNorm and kRoute are no instructions of their own: those that read their results compute them.
+  enum class Kind { kProduct, kAttention, kNorm, kRoute, kMixture };
   static constexpr int kMaxLayers = 4;
   static constexpr int kNone = -1;
 
@@ -24,20 +26,30 @@ struct InstructionShape {
   int64_t k = 0;
   std::vector<int64_t> n;  // rows of each weight
   bool swiglu = false;
-  bool wide = false;  // y is f32: it is written to memory, and no instruction reads it
-  float eps = 0;  // for kHeadNorm too
+  bool wide = false;  // y is f32: only a route reads it as the result of an instruction
+  float eps = 0;      // for kNorm too
   int norm = kNone, weight = kNone, scales = kNone, bias = kNone, addend = kNone;
   WeightFormat format = WeightFormat::kPlain;  // the weights' format; plain weights have no scales
 
-  // kAttention: as in ops::CachedAttention. kHeadNorm: heads of `size` elements.
+  // kRoute: how it chooses. Its bias is input `bias`, if there is one.
+  RouteRule rule;
+
+  // kMixture: as in ops::Experts, for one row. n: rows of gate of one expert. Weights are the inputs gate, up and down, in `format` and
+  // `down_format`; `scales` is the index of gate's.
+  int chosen = 0, experts = 0, down_scales = kNone;
+  WeightFormat down_format = WeightFormat::kPlain;
+
+  // kAttention: as in ops::CachedAttention. kNorm: rows of `size` elements.
   int heads = 0, key_heads = 0, size = 0;
   int64_t positions = 0;
   float scale = 1;
   double theta = 0;
   int64_t window = 0;
 
-  // Elements of output i that other instructions may read; the caches are not included.
+  // Elements of output i that other instructions may read; caches and the results of a route are not included.
   std::vector<int64_t> elements;
+  // Returns true if the step is computed by the instructions that read its result.
+  bool is_taken() const { return kind == Kind::kNorm || kind == Kind::kRoute; }
   // Returns the step's inputs that may come from other instructions: x, or q, k and v.
   std::vector<int> vectors() const;
   // Returns the inputs that must be in memory before the kernels ahead have ended.

@@ -1,12 +1,14 @@
 #include "backends/cuda/decode/megakernel.h"
 
 #include <algorithm>
+#include <bit>
 #include <climits>
 #include <cmath>
 
 #include "backends/cuda/decode/attention_instruction.h"
 #include "backends/cuda/decode/megakernel_kit.h"
 #include "backends/cuda/decode/product_instruction.h"
+#include "backends/cuda/decode/token_route.h"
 #include "backends/cuda/device/bulk_copy.h"
 #include "backends/cuda/device/rotation_angle.h"
 #include "backends/cuda/runtime/runtime.h"
@@ -54,9 +56,11 @@ __device__ void run_producer(const MegakernelProgram& program, MegakernelShared&
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const uint64_t policy = evict_first_policy();
   ChunkRing ring{program, shared};
+  TokenRoute route;
 #pragma unroll 1
   for (int i = 0; i < program.count; ++i) {
     const BlockShare f = layout.shares[i];
+    if (f.chosen > 0 && !f.weighs) route.choose(program, layout.shares, i, shared);
     if (blockIdx.x == 0 && lane == 0 && f.first_unit < f.end_unit) program.counter->fed = i + 1;
     const DepthRanges ranges = f.ranges();
     const int units_of_chunk = f.swiglu ? kChunkRows / 4 : kChunkRows / 2, each = ranges.pairs ? 2 : 1;
@@ -67,8 +71,10 @@ __device__ void run_producer(const MegakernelProgram& program, MegakernelShared&
       const int outputs = 2 * min(units_of_chunk, f.end_unit - unit), rows = f.swiglu ? 2 * outputs : outputs;
       const int row = of_scales ? (lane - kChunkRows) * each : lane;
       const bool asks = row < rows && block_bytes > 0;
-      const char* from = f.weight_row(2 * unit, min(row, rows - 1), outputs, of_scales,
-                                      ranges.blocks * (of_scales ? ranges.scale_bytes : kBlockBytes));
+      const int bytes = of_scales ? ranges.scale_bytes : kBlockBytes, depth = f.blocks_of_row(ranges);
+      const char* from =
+          f.weight_row(2 * unit, min(row, rows - 1), outputs, of_scales, depth * bytes, route.expert);
+      const int count = f.whole ? rows_at_once(from, asks, depth * bytes) : asks;
       const int to = of_scales ? rows * f.row_bytes + row * f.scale_row_bytes : row * f.row_bytes;
 #pragma unroll 1
       for (int range = 0; range < 1 << f.log_ranges; ++range, ++ring.next) {
@@ -80,10 +86,11 @@ __device__ void run_producer(const MegakernelProgram& program, MegakernelShared&
           expect_bytes(ring.full(),
                        static_cast<uint32_t>(rows * blocks * (kBlockBytes + ranges.scale_bytes)));
         __syncwarp();
-        if (asks)
-          stream_to_shared(layout.ring + at + to,
-                           from + begin * (of_scales ? ranges.scale_bytes : kBlockBytes),
-                           static_cast<uint32_t>(blocks * block_bytes), ring.full(), policy);
+        const int64_t skipped =
+            f.weighs ? int64_t{from_lane(route.expert, range)} * f.expert_rows * depth : begin;
+        if (count > 0)
+          stream_to_shared(layout.ring + at + to, from + skipped * bytes,
+                           static_cast<uint32_t>(count * blocks * block_bytes), ring.full(), policy);
       }
     }
   }
@@ -135,7 +142,7 @@ __global__ void __launch_bounds__(kMegakernelThreads + kLanes, 1)
   extern __shared__ __align__(128) unsigned char memory[];
   MegakernelShared& shared = *reinterpret_cast<MegakernelShared*>(memory);
   const SharedLayout layout(program, memory);
-  if (threadIdx.x == 0) shared.zeros = {0, 0, 0, 0};
+  if (threadIdx.x == 0) shared.zeros = {0, 0, 0, 0}, shared.routed = 0;
   for (int i = threadIdx.x; i < program.count; i += blockDim.x)
     layout.shares[i] = BlockShare(program.instructions[i]);
   if (threadIdx.x < kChunks) {
@@ -162,7 +169,10 @@ __global__ void __launch_bounds__(kMegakernelThreads + kLanes, 1)
   for (int i = 0; i < program.count; ++i) {
     const Instruction& step = shared.instructions[i % kInstructionStages];
     if (blockIdx.x == 0 && threadIdx.x == 0) program.counter->computed = i + 1;  // posted: no thread waits
+    run.instruction = i;
     NextInstruction coming(program, shared, i + 1);
+    if (i + 1 < program.count && layout.shares[i + 1].head >= 0)
+      ask_for_keys<kSize>(program.instructions[i + 1], layout.shares[i + 1], run.start);
     if (step.kind == Instruction::kAttention)
       attend<kSize>(step, layout.shares[i], shared, run, coming);
     else
@@ -199,9 +209,25 @@ void start_kernel(const Launch& launch, MegakernelProgram program) {
 
 }  // namespace
 
-void plan_product(Instruction& step, int blocks) {
+// Plans the copies of a program with mixtures, `bytes` for the rows of a chunk. The copy engine takes some 100 cycles for each copy,
+// so as many rows as possible share one.
+static void plan_large_copies(Instruction& step, int64_t bytes, int chunks) {
+  constexpr int64_t kUnderWay = 64000;
+  constexpr int kManyChunks = 16;
+  if (step.weighs) {  // a range is an expert
+    step.log_ranges = std::countr_zero(static_cast<uint32_t>(step.chosen));
+    step.log_slices = std::countr_zero(static_cast<uint32_t>(kConsumerWarps));
+  }
+  const bool are_many = step.chosen > 0 || chunks << step.log_ranges >= kManyChunks;
+  const int64_t chunk = std::max<int64_t>(bytes >> step.log_ranges, 1);
+  step.ahead = static_cast<int32_t>(std::clamp<int64_t>(kUnderWay / chunk, are_many ? 2 : 1, kMaxChosen));
+  step.whole =
+      (step.log_ranges == 0 || step.weighs) && !DepthRanges(step.format, step.k, step.log_ranges).pairs;
+}
+
+void plan_product(Instruction& step, int blocks, bool large_copies) {
   // Chunks of about this size are better requested one by one, unless rows become too short to copy.
-  constexpr int kChunkBytes = 30000;
+  constexpr int kChunkBytes = 30000, kLargeChunkBytes = 66000;
   constexpr int kMaxBytes = 64 << 10;  // if k can be split so far
   constexpr int kAheadOfLong = 3;
   constexpr int kLongInstruction = 32;  // chunks of a block; memory must not idle between them
@@ -223,19 +249,21 @@ void plan_product(Instruction& step, int blocks) {
     if (most <= least || (log > 0 && bytes >> (log - 1) > kMaxBytes)) least = most, step.log_slices = log;
   }
   step.log_ranges = 0;
-  while (can_split && step.log_ranges < step.log_slices && bytes >> step.log_ranges > kChunkBytes)
+  while (can_split && step.log_ranges < step.log_slices &&
+         bytes >> step.log_ranges > (large_copies ? kLargeChunkBytes : kChunkBytes))
     ++step.log_ranges;
   step.ahead = chunks << step.log_ranges >= kLongInstruction ? kAheadOfLong : 1;
   // Rows of few bytes make small chunks: more of them are in flight, so that the bytes in flight stay the same.
   if (quantized)
     step.ahead *= static_cast<int>(
         std::clamp<int64_t>(kChunkBytes / std::max<int64_t>(bytes >> step.log_ranges, 1), 1, 4));
+  if (large_copies) plan_large_copies(step, bytes, chunks);
 }
 
-// Returns the bytes of x in shared memory: quantized, or bf16, which for a norm is followed by the rounding errors.
-int64_t vector_bytes(WeightFormat format, int64_t k, bool normalizes) {
+// Returns the bytes of x in shared memory: quantized, or bf16, which if it was scaled is followed by the rounding errors.
+int64_t vector_bytes(WeightFormat format, int64_t k, bool is_scaled) {
   if (format != WeightFormat::kPlain) return byte_rows_bytes(1, k);
-  return k * int64_t{sizeof(Element)} * (normalizes ? 2 : 1);
+  return k * int64_t{sizeof(Element)} * (is_scaled ? 2 : 1);
 }
 
 int attention_splits(int heads, int blocks) { return std::clamp(blocks / heads, 0, kMaxAttentionSplits); }

@@ -17,8 +17,10 @@
 namespace genesis::cuda {
 
 // These functions depend on the shapes alone.
-void plan_product(Instruction& step, int blocks);
-int64_t vector_bytes(WeightFormat format, int64_t k, bool normalizes);  // bytes of x in shared memory
+// `large_copies`: of a program with mixtures.
+void plan_product(Instruction& step, int blocks, bool large_copies);
+int64_t vector_bytes(WeightFormat format, int64_t k,
+                     bool is_scaled);  // bytes of x in shared memory; is_scaled: by a norm or by factors
 int attention_splits(int heads, int blocks);
 int64_t split_words(int heads, int size, int blocks);
 

@@ -4,6 +4,7 @@
 
 #include "backends/cuda/attention/key_states.h"
 #include "backends/cuda/decode/megakernel_program.h"
+#include "backends/cuda/device/lane_moves.h"
 #include "backends/cuda/device/words.h"
 
 namespace genesis::cuda {
@@ -33,7 +34,9 @@ struct MegakernelShared {
   float of_warp[kConsumerWarps][kMaxHeadSize + 4];
   uint64_t full[kChunks], empty[kChunks];
   uint32_t at[kChunks],
-      takes[kChunks];  // in bytes: a chunk's offset in the ring, and the space it takes
+      takes[kChunks];         // in bytes: a chunk's offset in the ring, and the space it takes
+  float factors[kMaxChosen];  // the factors of the experts that the producer chose last
+  int routed;                 // the number of the instruction that `factors` belong to
 };
 
 // The split of rows of a product's weights along k. A row consists of blocks of kBlockBytes with their scales; it is
@@ -75,6 +78,7 @@ struct BlockShare {
   int32_t k, layers, swiglu, log_ranges, ahead, first_unit = 0, end_unit = 0;  // no unit: nothing to do
   int32_t row_bytes = 0, scale_row_bytes = 0;                                  // from row to row in the ring
   int32_t head = -1, split = 0;                                                // for attention
+  int32_t chosen, expert_rows, weighs, whole;                                  // for mixtures
 
   __device__ explicit BlockShare(const Instruction& s)
       : format(s.format),
@@ -82,15 +86,19 @@ struct BlockShare {
         layers(s.layers),
         swiglu(s.swiglu),
         log_ranges(s.log_ranges),
-        ahead(s.ahead) {
+        ahead(s.ahead),
+        chosen(s.chosen),
+        expert_rows(s.expert_rows),
+        weighs(s.weighs),
+        whole(s.whole) {
     const int blocks = static_cast<int>(gridDim.x), block = (static_cast<int>(blockIdx.x) + s.shift) % blocks;
     for (int i = 0; i < Instruction::kMaxLayers; ++i)
       weight[i] = s.layer[i].weight, scales[i] = s.layer[i].scales, first[i] = s.layer[i].first;
     if (s.kind == Instruction::kProduct) {
       first_unit = static_cast<int>(int64_t{block} * s.units / blocks);
       end_unit = static_cast<int>((int64_t{block} + 1) * s.units / blocks);
-      row_bytes = ranges().row_bytes();
-      scale_row_bytes = ranges().scale_row_bytes();
+      row_bytes = whole ? ranges().most_blocks() * kBlockBytes : ranges().row_bytes();
+      scale_row_bytes = whole ? ranges().most_blocks() * ranges().scale_bytes : ranges().scale_row_bytes();
     } else if (const int each = blocks / s.heads; block / each < s.heads && block % each < s.splits) {
       head = block / each;
       split = block % each;
@@ -98,13 +106,22 @@ struct BlockShare {
   }
 
   __device__ DepthRanges ranges() const { return {format, k, log_ranges}; }
+  // Returns the blocks of a row of weights in memory: where the ranges are experts, each has a row of its own.
+  __device__ int blocks_of_row(const DepthRanges& of) const {
+    return weighs ? of.blocks >> log_ranges : of.blocks;
+  }
 
   // Returns row i of a chunk that starts with output `row`, or the row's scales. A chunk of a swiglu has its outputs'
-  // rows of gate, then those of up.
-  __device__ const char* weight_row(int row, int i, int outputs, bool of_scales, int64_t bytes_of_row) const {
+  // rows of gate, then those of up. Lane j of the warp has `expert` j of the chosen ones; all lanes call it.
+  __device__ const char* weight_row(int row, int i, int outputs, bool of_scales, int64_t bytes_of_row,
+                                    int expert) const {
     int at = row + i, which = 0;
     if (swiglu) {
       if (i >= outputs) which = 1, at -= outputs;
+      if (chosen > 0) {
+        const int choice = at / expert_rows;
+        at += (from_lane(expert, choice) - choice) * expert_rows;
+      }
     } else {
       int begin = 0;
 #pragma unroll
@@ -115,6 +132,18 @@ struct BlockShare {
     return static_cast<const char*>(of_scales ? scales[which] : weight[which]) + at * bytes_of_row;
   }
 };
+
+// Returns how many rows the lane copies at once, from its own on: those that follow it in memory. 0: a lane ahead copies its row.
+// All lanes of the producer call it; `asks` says which have a row, of weights up to lane kChunkRows, behind it of scales.
+__device__ __forceinline__ int rows_at_once(const char* from, bool asks, int64_t bytes_of_row) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const auto at = reinterpret_cast<uint64_t>(from), ahead = from_below(at);
+  const bool follows = lane % kChunkRows != 0 && at == ahead + static_cast<uint64_t>(bytes_of_row);
+  const uint32_t ask = __ballot_sync(~0u, asks), ends = ~ask | __ballot_sync(~0u, asks && !follows);
+  if (!asks || follows) return 0;
+  const uint32_t behind = lane + 1 < kLanes ? ends >> (lane + 1) : 0;
+  return behind != 0 ? __ffs(static_cast<int>(behind)) : kLanes - lane;
+}
 
 // Shared memory after MegakernelShared: one BlockShare for each instruction, x, and the ring.
 struct SharedLayout {
@@ -133,6 +162,7 @@ struct SharedLayout {
 struct MegakernelRun {
   uint32_t tags = 0;          // plus an instruction's tag: the tag of its words
   int start = 0;              // the new token's position
+  int instruction = 0;        // its number in the program
   uint32_t chunk = 0;         // the next chunk of the ring to be used
   int sums = 0, squares = 0;  // index of the buffer to use next, 0 or 1
 };

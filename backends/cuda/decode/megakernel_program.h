@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "backends/cuda/device/route_choice.h"
 #include "backends/cuda/runtime/launch.h"
 #include "schema/encoding/weight_format.h"
 
@@ -39,7 +40,7 @@ struct alignas(16) Instruction {
 
   // Products. A unit is two elements of y. The rows of a chunk, at most 16 (8 of gate and 8 of up), are in the ring
   // together, split into 1 << log_ranges ranges of k.
-  int32_t n = 0, k = 0, layers = 0, swiglu = 0, wide = 0;  // wide: y is f32, and there is no `out`
+  int32_t n = 0, k = 0, layers = 0, swiglu = 0, wide = 0;  // wide: y is f32, a word of `out` has one element
   WeightFormat format = WeightFormat::kPlain;              // kPlain: bf16
   // Log_slices: log2 of the warps that share a chunk; ahead: chunks in flight.
   int32_t units = 0, log_slices = 0, log_ranges = 0, ahead = 1;
@@ -47,6 +48,16 @@ struct alignas(16) Instruction {
   const void* norm = nullptr;
   VectorOperand x, addend;
   LayerOperand layer[kMaxLayers];
+
+  // A mixture is two products. The first one (swiglu) has the rows of gate and up of all chosen experts, one expert after the other.
+  // The second one weighs: its x is the first one's result times the factors, and its ranges of k are the chosen experts.
+  int32_t chosen = 0;       // a power of two, at most kMaxChosen; 0: a plain product
+  int32_t expert_rows = 0;  // rows that an expert has in layer[i].weight
+  int16_t weighs = 0;
+  int16_t whole =
+      0;  // rows of a chunk lie in the ring as in memory, so that one copy takes all that are neighbors
+  VectorOperand logits;  // f32, one for each expert to choose from
+  RouteRule rule;
 
   // Attention: a block has one query head and one of `splits` ranges of keys.
   int32_t heads = 0, key_heads = 0, splits = 0, window = 0;  // window 0: all keys are visible
@@ -59,6 +70,9 @@ struct alignas(16) Instruction {
 };
 
 inline constexpr uint32_t kTags = 1u << 10;
+// A mixture takes a second tag, for the result of its first product: its own one plus this.
+inline constexpr uint32_t kTagsOfInstructions = kTags / 2;
+inline constexpr int kMaxChosen = 8, kMaxRouted = 256;  // experts of a token, and those to choose from
 
 // The progress of block 0, in the host's pinned memory: the instruction that its consumers compute and the one whose
 // weights it loads, which is ahead, counted from 1. After a failed run the values identify the step.

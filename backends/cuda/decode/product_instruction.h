@@ -11,11 +11,37 @@
 namespace genesis::cuda {
 
 // If there is a norm, x is first multiplied by the norm's weight and kept as two bf16 numbers: the rounded product
-// and its rounding error.
+// and its rounding error. So it is if the elements of each chosen expert are multiplied by the expert's factor.
 
-// Brings x [k] into shared memory; with kNormalizes also, after it, the rounding errors, and the sum of squares.
-template <bool kNormalizes, int N>
-__device__ __forceinline__ void bring_x(const VectorOperand& x, const uint2* gains, int fours, uint2* to,
+struct NoGain {
+  static constexpr bool kScales = false;
+};
+// The norm's weight; null: there is none, and x is taken as it is.
+struct NormGain {
+  static constexpr bool kScales = true;
+  const uint2* gains;
+
+  __device__ bool is_there() const { return gains; }
+  __device__ float4 of_four(int i) const {
+    const uint2 gain = gains[i];
+    return {low_of(gain.x), high_of(gain.x), low_of(gain.y), high_of(gain.y)};
+  }
+};
+struct ExpertGain {
+  static constexpr bool kScales = true;
+  const float* factors;
+  int fours_of_each;
+
+  __device__ bool is_there() const { return true; }
+  __device__ float4 of_four(int i) const {
+    const float factor = factors[i / fours_of_each];
+    return {factor, factor, factor, factor};
+  }
+};
+
+// Brings x [k] into shared memory; with gains also, after it, the rounding errors, and the sum of squares.
+template <int N, class Gain>
+__device__ __forceinline__ void bring_x(const VectorOperand& x, const Gain& gains, int fours, uint2* to,
                                         uint32_t tags, float* squares_of_warp) {
   const VectorOperand from = x;
   float squares = 0;
@@ -27,30 +53,30 @@ __device__ __forceinline__ void bring_x(const VectorOperand& x, const uint2* gai
     for (int u = 0; u < N; ++u) {
       const int i = i0 + u * kMegakernelThreads;
       if (i >= fours) break;
-      if constexpr (kNormalizes) {
-        const uint2 gain = gains[i];
+      if constexpr (Gain::kScales) {
+        const float4 gain = gains.of_four(i);
         const float a = low_of(four[u].x), b = high_of(four[u].x), c = low_of(four[u].y),
                     d = high_of(four[u].y);
         squares = fmaf(a, a, fmaf(b, b, fmaf(c, c, fmaf(d, d, squares))));
         uint2 rest;
-        split_pair(a * low_of(gain.x), b * high_of(gain.x), four[u].x, rest.x);
-        split_pair(c * low_of(gain.y), d * high_of(gain.y), four[u].y, rest.y);
+        split_pair(a * gain.x, b * gain.y, four[u].x, rest.x);
+        split_pair(c * gain.z, d * gain.w, four[u].y, rest.y);
         to[fours + i] = rest;
       }
       to[i] = four[u];
     }
   }
-  if constexpr (kNormalizes) {
+  if constexpr (Gain::kScales) {
     squares = warp_sum(squares);
     if (threadIdx.x % kLanes == 0) squares_of_warp[threadIdx.x / kLanes] = squares;
   }
 }
 
-// Brings x [k], times the norm's weight if there is one, as bytes into shared memory, followed by their ByteBlocks;
+// Brings x [k], times the gains if there are some, as bytes into shared memory, followed by their ByteBlocks;
 // also the sum of squares. Eight lanes share a block; the number of elements is such that all lanes of a warp have
 // some, or none.
-template <int N>
-__device__ __forceinline__ void bring_x_in_bytes(const VectorOperand& x, const uint2* gains, int fours,
+template <int N, class Gain>
+__device__ __forceinline__ void bring_x_in_bytes(const VectorOperand& x, const Gain& gains, int fours,
                                                  unsigned char* to, uint32_t tags, float* squares_of_warp) {
   const VectorOperand from = x;
   auto* bytes = reinterpret_cast<uint32_t*>(to);
@@ -65,9 +91,9 @@ __device__ __forceinline__ void bring_x_in_bytes(const VectorOperand& x, const u
       const int i = i0 + u * kMegakernelThreads;
       if (i >= fours) break;
       float values[4] = {low_of(four[u].x), high_of(four[u].x), low_of(four[u].y), high_of(four[u].y)};
-      if (gains) {
-        const uint2 gain = gains[i];
-        const float gain_of[4] = {low_of(gain.x), high_of(gain.x), low_of(gain.y), high_of(gain.y)};
+      if (gains.is_there()) {
+        const float4 gain = gains.of_four(i);
+        const float gain_of[4] = {gain.x, gain.y, gain.z, gain.w};
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           squares = fmaf(values[e], values[e], squares);
@@ -84,20 +110,44 @@ __device__ __forceinline__ void bring_x_in_bytes(const VectorOperand& x, const u
   if (threadIdx.x % kLanes == 0) squares_of_warp[threadIdx.x / kLanes] = squares;
 }
 
+// Brings the result of a mixture's first product times the factors, which the producer has written.
+__device__ void bring_weighed_x(const Instruction& s, unsigned char* vector, MegakernelShared& shared,
+                                const MegakernelRun& run, float* squares_of_warp) {
+  constexpr int kMany = 3;
+  while (*const_cast<const volatile int*>(&shared.routed) < run.instruction) {
+  }
+  __threadfence_block();
+  // Waits for a thread's last word first: if all threads asked for all of their words again and again, none would arrive in time.
+  const int fours = s.k / 4, thread = static_cast<int>(threadIdx.x);
+  if (thread < fours) {
+    const int last = thread + (fours - 1 - thread) / kMegakernelThreads * kMegakernelThreads;
+    while (load_word(s.x.words + 2 * last).y != run.tags + s.x.tag) {
+    }
+  }
+  __syncwarp();
+  const ExpertGain gains{shared.factors, fours / s.chosen};
+  if (s.format != WeightFormat::kPlain)
+    return bring_x_in_bytes<kMany>(s.x, gains, fours, vector, run.tags, squares_of_warp);
+  bring_x<kMany>(s.x, gains, fours, reinterpret_cast<uint2*>(vector), run.tags, squares_of_warp);
+}
+
 // Uses one round if the threads suffice for it: it has fewer instructions, and these are fetched again in every step.
-__device__ void bring_x(const Instruction& s, unsigned char* vector, uint32_t tags, float* squares_of_warp) {
+__device__ void bring_x(const Instruction& s, unsigned char* vector, MegakernelShared& shared,
+                        const MegakernelRun& run, float* squares_of_warp) {
+  if (s.weighs) return bring_weighed_x(s, vector, shared, run, squares_of_warp);
   constexpr int kMany = 5;
+  const uint32_t tags = run.tags;
   const int fours = s.k / 4;
-  const auto* gains = static_cast<const uint2*>(s.norm);
+  const NormGain gains{static_cast<const uint2*>(s.norm)};
   auto* to = reinterpret_cast<uint2*>(vector);
   const bool once = fours <= kMegakernelThreads;
   if (s.format != WeightFormat::kPlain)
     return once ? bring_x_in_bytes<1>(s.x, gains, fours, vector, tags, squares_of_warp)
                 : bring_x_in_bytes<kMany>(s.x, gains, fours, vector, tags, squares_of_warp);
-  if (gains && once) return bring_x<true, 1>(s.x, gains, fours, to, tags, squares_of_warp);
-  if (gains) return bring_x<true, kMany>(s.x, gains, fours, to, tags, squares_of_warp);
-  if (once) return bring_x<false, 1>(s.x, gains, fours, to, tags, squares_of_warp);
-  bring_x<false, kMany>(s.x, gains, fours, to, tags, squares_of_warp);
+  if (s.norm && once) return bring_x<1>(s.x, gains, fours, to, tags, squares_of_warp);
+  if (s.norm) return bring_x<kMany>(s.x, gains, fours, to, tags, squares_of_warp);
+  if (once) return bring_x<1>(s.x, NoGain{}, fours, to, tags, squares_of_warp);
+  bring_x<kMany>(s.x, NoGain{}, fours, to, tags, squares_of_warp);
 }
 
 // Computes sums += w x over 16 elements of k; w has 16 rows, x 8 columns.
@@ -202,7 +252,7 @@ struct InstructionResult {
     there = true;
     swiglu = s.swiglu;
     wide = s.wide;
-    if (s.out) out = s.out + unit;
+    if (s.out) out = s.out + (wide ? 2 * unit : unit);
     tag = tags + s.tag;
     if (s.addend.words) {
       addend_at = s.addend.words + unit;
@@ -234,7 +284,8 @@ struct InstructionResult {
       while (addend.y != addend_tag) addend = load_word(addend_at);
     if (has_addend) sums.x += low_of(addend.x), sums.y += high_of(addend.x);
     const uint32_t both = pair_of(sums.x, sums.y);
-    if (out) store_word(out, both, tag);
+    if (out) store_word(out, wide ? __float_as_uint(sums.x) : both, tag);
+    if (out && wide) store_word(out + 1, __float_as_uint(sums.y), tag);
     if (!y) return;
     if (wide)
       *static_cast<float2*>(y) = sums;
@@ -362,7 +413,7 @@ __device__ void multiply(const Instruction& s, const BlockShare& share, Megakern
   const bool normalizes = s.norm != nullptr, swiglu = s.swiglu;
   const WeightFormat format = share.format;
   const float inverse_k = 1 / static_cast<float>(k), eps = s.eps;
-  const ConsumerLane plain(shared, layout.vector, k, normalizes);
+  const ConsumerLane plain(shared, layout.vector, k, normalizes || s.weighs);
   float* squares = shared.squares[run.squares];
   run.squares ^= 1;
 
@@ -374,7 +425,7 @@ __device__ void multiply(const Instruction& s, const BlockShare& share, Megakern
         thread < count << log_units && unit < share.end_unit)
       result.ask(s, unit, run.tags);
     if (c0 == 0) {
-      bring_x(s, layout.vector, run.tags, squares);
+      bring_x(s, layout.vector, shared, run, squares);
       coming.put();
       sync_consumers();
     }

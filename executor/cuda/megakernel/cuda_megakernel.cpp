@@ -6,6 +6,7 @@
 
 #include "backends/cuda/runtime/runtime.h"
 #include "schema/core/error.h"
+#include "schema/ops/nn/grouped_matmul.h"
 
 namespace genesis {
 namespace {
@@ -21,13 +22,17 @@ int64_t slot_words(const MegakernelPlan& megakernel) { return (megakernel.slot_e
 
 uint32_t tag_of(int instruction) { return static_cast<uint32_t>(instruction) + 1; }
 
+// Returns the length of the result of a mixture's first product.
+int64_t between_size(const InstructionShape& mixture) { return mixture.chosen * mixture.n[0]; }
+
 }  // namespace
 
 CudaMegakernel::CudaMegakernel(MegakernelPlan megakernel, int device)
     : JoinedSteps(kMegakernelName, {megakernel.first(), megakernel.end()}),
       plan_(std::move(megakernel)),
       blocks_(cuda::current_chip().multiprocessors) {
-  static_assert(kMaxInstructions < cuda::kTags && InstructionShape::kMaxLayers == Instruction::kMaxLayers);
+  static_assert(kMaxInstructions < cuda::kTagsOfInstructions &&
+                InstructionShape::kMaxLayers == Instruction::kMaxLayers);
   words_ = cuda::allocate(device, plan_.slots * slot_words(plan_) * int64_t{sizeof(TaggedWord)});
   instructions_ = cuda::allocate(device, std::ssize(plan_.instructions) * int64_t{sizeof(Instruction)});
   run_ = cuda::allocate(device, 2 * sizeof(uint32_t));
@@ -35,14 +40,20 @@ CudaMegakernel::CudaMegakernel(MegakernelPlan megakernel, int device)
   program_.run = reinterpret_cast<uint32_t*>(run_.get());
   counter_ = cuda::allocate_pinned(sizeof(cuda::ProgramCounter));
   program_.counter = reinterpret_cast<cuda::ProgramCounter*>(counter_.get());
-  for (const PlannedInstruction& instruction : plan_.instructions)
-    if (instruction.shape.kind != InstructionShape::Kind::kHeadNorm) plan_steps_.push_back(instruction.step);
-  int64_t split_words = 0;
+  int64_t split_words = 0, between = 0;
   for (const PlannedInstruction& instruction : plan_.instructions) {
     const InstructionShape& shape = instruction.shape;
-    if (shape.kind == InstructionShape::Kind::kProduct) {
-      const int64_t bytes = cuda::vector_bytes(shape.format, shape.k, shape.norm >= 0);
-      program_.vector_bytes = std::max(program_.vector_bytes, static_cast<int32_t>(bytes));
+    if (!shape.is_taken()) plan_steps_.push_back(instruction.step);
+    const auto make_room = [&](WeightFormat format, int64_t k, bool is_scaled) {
+      const auto bytes = static_cast<int32_t>(cuda::vector_bytes(format, k, is_scaled));
+      program_.vector_bytes = std::max(program_.vector_bytes, bytes);
+    };
+    if (shape.kind == InstructionShape::Kind::kProduct || shape.kind == InstructionShape::Kind::kMixture)
+      make_room(shape.format, shape.k, shape.norm >= 0 || instruction.q_norm >= 0);
+    if (shape.kind == InstructionShape::Kind::kMixture) {
+      plan_steps_.push_back(instruction.step);  // its second product
+      make_room(shape.down_format, between_size(shape), true);
+      between = std::max(between, between_size(shape));
     } else if (shape.kind == InstructionShape::Kind::kAttention) {
       program_.size = shape.size;
       program_.positions = static_cast<int32_t>(shape.positions);
@@ -51,6 +62,7 @@ CudaMegakernel::CudaMegakernel(MegakernelPlan megakernel, int device)
     }
   }
   if (split_words > 0) split_words_ = cuda::allocate(device, split_words * int64_t{sizeof(TaggedWord)});
+  if (between > 0) between_ = cuda::allocate(device, between / 2 * int64_t{sizeof(TaggedWord)});
 }
 
 cuda::VectorOperand CudaMegakernel::vector(const OperandSource& source, const void* memory) const {
@@ -61,9 +73,18 @@ cuda::VectorOperand CudaMegakernel::vector(const OperandSource& source, const vo
           .tag = tag_of(source.instruction)};
 }
 
-void CudaMegakernel::describe_product(const PlannedInstruction& instruction, const StepCall& call,
+void CudaMegakernel::take_norm(int norm, std::span<const StepCall> calls, const void*& weight,
+                               float& eps) const {
+  if (norm < 0) return;
+  const PlannedInstruction& taken = plan_.instructions[static_cast<size_t>(norm)];
+  weight = calls[taken.step].inputs[1].data;
+  eps = taken.shape.eps;
+}
+
+void CudaMegakernel::describe_product(const PlannedInstruction& instruction, std::span<const StepCall> calls,
                                       Instruction& step) const {
   const InstructionShape& shape = instruction.shape;
+  const StepCall& call = calls[instruction.step];
   const auto input = [&](int i) { return i < 0 ? nullptr : call.inputs[static_cast<size_t>(i)].data; };
   step.kind = Instruction::kProduct;
   step.k = static_cast<int32_t>(shape.k);
@@ -73,6 +94,7 @@ void CudaMegakernel::describe_product(const PlannedInstruction& instruction, con
   step.layers = static_cast<int32_t>(shape.n.size());
   step.eps = shape.eps;
   step.norm = input(shape.norm);
+  take_norm(instruction.q_norm, calls, step.norm, step.eps);
   step.x = vector(instruction.sources[0], input(0));
   if (shape.addend >= 0) step.addend = vector(instruction.addend, input(shape.addend));
   int32_t first = 0;
@@ -88,21 +110,53 @@ void CudaMegakernel::describe_product(const PlannedInstruction& instruction, con
     if (!shape.swiglu) first += layer.n;
   }
   step.n = shape.swiglu ? step.layer[0].n : first;
-  cuda::plan_product(step, blocks_);
+  cuda::plan_product(step, blocks_, between_ != nullptr);
+}
+
+void CudaMegakernel::describe_mixture(const PlannedInstruction& instruction, std::span<const StepCall> calls,
+                                      Instruction& gate_up, Instruction& down) const {
+  using Op = ops::Experts;
+  const InstructionShape& shape = instruction.shape;
+  const StepCall& call = calls[instruction.step];
+  const auto input = [&](int i) { return i < 0 ? nullptr : call.inputs[static_cast<size_t>(i)].data; };
+  const auto scales = [&](int i) { return shape.scales < 0 ? nullptr : input(shape.scales + i); };
+  auto* between = reinterpret_cast<TaggedWord*>(between_.get());
+  const auto n = static_cast<int32_t>(shape.n[0]), hidden = static_cast<int32_t>(shape.elements[0]);
+
+  const PlannedInstruction& route = plan_.instructions[static_cast<size_t>(instruction.route)];
+  gate_up.tag = down.tag + cuda::kTagsOfInstructions;
+  gate_up.out = between;
+  gate_up.k = static_cast<int32_t>(shape.k);
+  gate_up.n = shape.chosen * n;
+  gate_up.swiglu = 1, gate_up.layers = 2;
+  gate_up.format = shape.format;
+  gate_up.x = vector(instruction.sources[0], input(Op::kX));
+  take_norm(instruction.q_norm, calls, gate_up.norm, gate_up.eps);
+  gate_up.layer[0] = {.weight = input(Op::kGate), .scales = scales(0), .n = gate_up.n};
+  gate_up.layer[1] = {.weight = input(Op::kUp), .scales = scales(1), .n = gate_up.n};
+  gate_up.chosen = shape.chosen, gate_up.expert_rows = n;
+  gate_up.logits = vector(instruction.sources.back(), nullptr);
+  gate_up.rule = route.shape.rule;
+  if (route.shape.bias >= 0) gate_up.rule.bias = calls[route.step].inputs[1].as<const float>();
+  cuda::plan_product(gate_up, blocks_, true);
+
+  down.k = gate_up.n, down.n = hidden;
+  down.layers = 1;
+  down.format = shape.down_format;
+  down.x = {.words = between, .tag = gate_up.tag};
+  if (shape.addend >= 0) down.addend = vector(instruction.addend, input(shape.addend));
+  down.layer[0] = {.weight = input(Op::kDown), .scales = input(shape.down_scales), .n = hidden};
+  if (instruction.kept[0]) down.layer[0].y = call.outputs[0].data;
+  down.chosen = shape.chosen, down.expert_rows = hidden, down.weighs = 1;
+  cuda::plan_product(down, blocks_, true);
 }
 
 void CudaMegakernel::describe_attention(const PlannedInstruction& instruction,
                                         std::span<const StepCall> calls, Instruction& step) {
   const InstructionShape& shape = instruction.shape;
   const StepCall& call = calls[instruction.step];
-  const auto take_norm = [&](int norm, const void*& weight, float& eps) {
-    if (norm < 0) return;
-    const PlannedInstruction& taken = plan_.instructions[static_cast<size_t>(norm)];
-    weight = calls[taken.step].inputs[1].data;
-    eps = taken.shape.eps;
-  };
-  take_norm(instruction.q_norm, step.q_norm, step.q_eps);
-  take_norm(instruction.k_norm, step.k_norm, step.k_eps);
+  take_norm(instruction.q_norm, calls, step.q_norm, step.q_eps);
+  take_norm(instruction.k_norm, calls, step.k_norm, step.k_eps);
   step.kind = Instruction::kAttention;
   step.heads = shape.heads;
   step.key_heads = shape.key_heads;
@@ -120,18 +174,26 @@ void CudaMegakernel::describe_attention(const PlannedInstruction& instruction,
   if (call.inputs.size() > 6) program_.frequencies = call.inputs[6].as<const double>();
 }
 
-Instruction CudaMegakernel::describe(const PlannedInstruction& instruction, std::span<const StepCall> calls) {
+// Appends the instructions of a step: a mixture has two.
+void CudaMegakernel::describe(const PlannedInstruction& instruction, std::span<const StepCall> calls,
+                              std::vector<Instruction>& steps) {
   const auto index = static_cast<int>(&instruction - plan_.instructions.data());
   Instruction step;
   step.tag = tag_of(index);
   step.shift = static_cast<int32_t>(int64_t{index} * 37 % blocks_);
   if (instruction.slot >= 0)
     step.out = reinterpret_cast<TaggedWord*>(words_.get()) + instruction.slot * slot_words(plan_);
-  if (instruction.shape.kind == InstructionShape::Kind::kProduct)
-    describe_product(instruction, calls[instruction.step], step);
-  else
+  if (instruction.shape.kind == InstructionShape::Kind::kMixture) {
+    Instruction first;
+    first.shift = (step.shift + blocks_ / 2) % blocks_;
+    describe_mixture(instruction, calls, first, step);
+    steps.push_back(first);
+  } else if (instruction.shape.kind == InstructionShape::Kind::kProduct) {
+    describe_product(instruction, calls, step);
+  } else {
     describe_attention(instruction, calls, step);
-  return step;
+  }
+  steps.push_back(step);
 }
 
 bool CudaMegakernel::load(std::span<const StepCall> calls, const cuda::Launch& launch) {
@@ -142,8 +204,7 @@ bool CudaMegakernel::load(std::span<const StepCall> calls, const cuda::Launch& l
       if (view.numel() > 1 && !is_aligned(view.data, 16)) return false;
     for (const TensorView& view : call.outputs)
       if (!is_aligned(view.data, 16)) return false;
-    if (instruction.shape.kind != InstructionShape::Kind::kHeadNorm)
-      steps.push_back(describe(instruction, calls));
+    if (!instruction.shape.is_taken()) describe(instruction, calls, steps);
   }
   program_.count = static_cast<int32_t>(steps.size());
   for (const Instruction& step : steps)

@@ -23,16 +23,20 @@ class CudaMegakernel final : public JoinedSteps {
   std::vector<size_t> under_way() const override;
 
  private:
-  cuda::Instruction describe(const PlannedInstruction& instruction, std::span<const StepCall> calls);
-  void describe_product(const PlannedInstruction& instruction, const StepCall& call,
+  void describe(const PlannedInstruction& instruction, std::span<const StepCall> calls,
+                std::vector<cuda::Instruction>& steps);
+  void take_norm(int norm, std::span<const StepCall> calls, const void*& weight, float& eps) const;
+  void describe_product(const PlannedInstruction& instruction, std::span<const StepCall> calls,
                         cuda::Instruction& step) const;
+  void describe_mixture(const PlannedInstruction& instruction, std::span<const StepCall> calls,
+                        cuda::Instruction& gate_up, cuda::Instruction& down) const;
   void describe_attention(const PlannedInstruction& instruction, std::span<const StepCall> calls,
                           cuda::Instruction& step);
   cuda::VectorOperand vector(const OperandSource& source, const void* memory) const;
 
   MegakernelPlan plan_;
   int blocks_;
-  std::shared_ptr<std::byte> words_, split_words_, instructions_, run_, counter_;
+  std::shared_ptr<std::byte> words_, split_words_, between_, instructions_, run_, counter_;
   std::vector<size_t> plan_steps_;  // by instruction of the program
   cuda::MegakernelProgram program_;
 };

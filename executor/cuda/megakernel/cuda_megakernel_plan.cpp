@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "executor/cuda/independent_inputs.h"
+#include "schema/ops/nn/grouped_matmul.h"
 
 namespace genesis {
 namespace {
@@ -54,20 +55,22 @@ class Growing {
     if (std::string why = find_operands(instruction); !why.empty()) return why;
     const cuda::InstructionShape& shape = instruction.shape;
     Known known = known_by(instruction);
-    if (shape.kind != Kind::kHeadNorm && !may_write(s, shape, known.before_write))
+    if (!shape.is_taken() && !may_write(s, shape, known.before_write))
       return "it writes where others of the kernel may still read";
-    if (shape.kind == Kind::kAttention && !attentions_are_done(known.before_write))
+    if (shape.kind == Kind::kAttention && !are_done(Kind::kAttention, known.before_write))
       return "another attention of the kernel may still run";
+    if (shape.kind == Kind::kMixture && !mixtures_are_done(instruction))
+      return "another mixture of the kernel may still run";
     instructions_.push_back(std::move(instruction));
     known_.push_back(std::move(known));
     return "";
   }
 
-  // Removes head norms that no attention of the megakernel computes, or whose result something else also reads, and all
-  // instructions behind them.
-  void cut_at_untaken_norms() {
+  // Removes norms and routes that no other instruction of the megakernel computes, or whose result something else also reads, and
+  // all instructions behind them.
+  void cut_at_untaken_steps() {
     for (size_t i = 0; i < instructions_.size(); ++i)
-      if (instructions_[i].shape.kind == Kind::kHeadNorm && !is_taken(i)) {
+      if (instructions_[i].shape.is_taken() && !is_taken(i)) {
         instructions_.resize(i);
         known_.resize(i);
         i = static_cast<size_t>(-1);  // start again: earlier norms may have lost their attention
@@ -94,8 +97,9 @@ class Growing {
   }
 
  private:
+  // Returns the elements that the instruction gives, two to a word; one of f32 counts as two.
   static int64_t given(const cuda::InstructionShape& shape) {
-    return std::accumulate(shape.elements.begin(), shape.elements.end(), int64_t{0});
+    return std::accumulate(shape.elements.begin(), shape.elements.end(), int64_t{0}) * (shape.wide ? 2 : 1);
   }
 
   // Finds where the instruction reads its operands. Returns an empty text, or which operand a megakernel cannot read.
@@ -105,12 +109,14 @@ class Growing {
     if (!is_independent(s, shape, instruction.step)) return "weights or caches that steps ahead write";
     if (!goes_with_the_others(shape, s)) return "attention of another size or start than the one ahead";
     for (int input : shape.vectors()) {
-      const auto source = find(s.inputs[static_cast<size_t>(input)]);
+      const auto source = find(s.inputs[static_cast<size_t>(input)], shape.kind == Kind::kRoute);
       if (!source) return "a part of what a step ahead gives";
-      if (source->instruction < 0 && shape.kind != Kind::kProduct) return "no product of the kernel ahead";
+      if (source->instruction < 0 && shape.kind != Kind::kProduct && shape.kind != Kind::kMixture)
+        return "no product of the kernel ahead";
       instruction.sources.push_back(*source);
     }
-    if (!take_norms(instruction)) return "norms of heads that are not its own";
+    if (!take_norms(instruction)) return "norms that are not its own";
+    if (shape.kind == Kind::kMixture && !take_route(instruction)) return "no route of the kernel ahead";
     if (shape.addend < 0) return "";
     const auto source = find(s.inputs[static_cast<size_t>(shape.addend)]);
     if (!source) return "an addend that is a part of what a step ahead gives";
@@ -118,36 +124,69 @@ class Growing {
     return "";
   }
 
-  // Makes the norms of q and k part of the attention that reads them. Returns false if another kind of instruction reads a norm.
+  // Makes the norms of q and k part of the attention that reads them, and one of x part of a product. Returns false if an
+  // instruction reads a norm that it cannot compute.
   bool take_norms(PlannedInstruction& instruction) const {
     for (size_t i = 0; i < instruction.sources.size(); ++i) {
       OperandSource& source = instruction.sources[i];
       if (source.instruction < 0) continue;
       const PlannedInstruction& norm = instructions_[static_cast<size_t>(source.instruction)];
-      if (norm.shape.kind != Kind::kHeadNorm) continue;
-      if (instruction.shape.kind != Kind::kAttention || i > 1 || norm.shape.size != instruction.shape.size)
-        return false;
+      if (norm.shape.kind != Kind::kNorm) continue;
+      if (i > 1 || norm.shape.size != normed_size(instruction.shape)) return false;
       (i == 0 ? instruction.q_norm : instruction.k_norm) = source.instruction;
       source = norm.sources[0];
     }
     return true;
   }
 
-  // Returns true if every reader of the norm's result is an attention of the megakernel that computes the norm itself.
-  bool is_taken(size_t norm) const {
-    const BufferRef& buffer = plan_.steps[instructions_[norm].step].outputs[0];
-    bool taken = false;
-    for (size_t i = instructions_[norm].step + 1; i < plan_.steps.size(); ++i) {
+  // Returns the size of the rows whose norm such an instruction computes itself; 0: of none.
+  static int64_t normed_size(const cuda::InstructionShape& shape) {
+    if (shape.kind == Kind::kAttention) return shape.size;
+    const bool has_x = shape.kind == Kind::kMixture || (shape.kind == Kind::kProduct && shape.norm < 0);
+    return has_x ? shape.k : 0;
+  }
+
+  // Makes the route part of the mixture that reads all of its results.
+  bool take_route(PlannedInstruction& mixture) const {
+    using Op = ops::Experts;
+    const std::vector<BufferRef>& inputs = plan_.steps[mixture.step].inputs;
+    for (size_t i = instructions_.size(); i-- > 0;) {
+      const cuda::InstructionShape& shape = instructions_[i].shape;
+      const std::vector<BufferRef>& made = plan_.steps[instructions_[i].step].outputs;
+      if (shape.kind != Kind::kRoute || !(made[1] == inputs[Op::kRows])) continue;
+      if (!(made[0] == inputs[Op::kFactors]) || !(made[3] == inputs[Op::kPlaces]) ||
+          !(made[4] == inputs[Op::kOffsets]) || shape.rule.k != mixture.shape.chosen ||
+          shape.rule.experts != mixture.shape.experts)
+        return false;
+      mixture.route = static_cast<int>(i);
+      mixture.sources.push_back(instructions_[i].sources[0]);
+      return true;
+    }
+    return false;
+  }
+
+  // Returns true if every reader of the results of a norm or route is an instruction of the megakernel that computes it itself.
+  bool is_taken(size_t which) const {
+    const std::vector<BufferRef>& results = plan_.steps[instructions_[which].step].outputs;
+    return std::ranges::any_of(results, [&](const BufferRef& r) { return readers_take(which, r) > 0; }) &&
+           std::ranges::all_of(results, [&](const BufferRef& r) { return readers_take(which, r) >= 0; });
+  }
+
+  // Returns the number of the result's readers, if all of them compute it themselves; else -1.
+  int readers_take(size_t which, const BufferRef& buffer) const {
+    int taken = 0;
+    for (size_t i = instructions_[which].step + 1; i < plan_.steps.size(); ++i) {
       if (any_overlap(plan_.steps[i].inputs, buffer)) {
         const size_t reader = i - instructions_[0].step;
-        if (reader >= instructions_.size()) return false;
-        const auto is_it = [&](int which) { return which == static_cast<int>(norm); };
-        if (!is_it(instructions_[reader].q_norm) && !is_it(instructions_[reader].k_norm)) return false;
-        taken = true;
+        if (reader >= instructions_.size()) return -1;
+        const auto is_it = [&](int taker) { return taker == static_cast<int>(which); };
+        const PlannedInstruction& by = instructions_[reader];
+        if (!is_it(by.q_norm) && !is_it(by.k_norm) && !is_it(by.route)) return -1;
+        ++taken;
       }
       if (any_overlap(plan_.steps[i].outputs, buffer)) return taken;
     }
-    return taken && !is_read_later(plan_, plan_.steps.size(), plan_.steps.size(), buffer);
+    return is_read_later(plan_, plan_.steps.size(), plan_.steps.size(), buffer) ? -1 : taken;
   }
 
   // Returns true if the step may read its weights and caches early. Weights are loaded before the predecessors of the kernel have
@@ -179,15 +218,17 @@ class Growing {
     return true;
   }
 
-  // Finds the instruction that produced `buffer`. Returns nothing if an instruction writes only a slice of it, or overlapping
-  // memory.
-  std::optional<OperandSource> find(const BufferRef& buffer) const {
+  // Finds the instruction that produced `buffer`, whose elements are f32 if `wide`. Returns nothing if an instruction writes only a
+  // slice of it, or overlapping memory.
+  std::optional<OperandSource> find(const BufferRef& buffer, bool wide = false) const {
     for (size_t i = instructions_.size(); i-- > 0;) {
       const Step& step = plan_.steps[instructions_[i].step];
       int64_t element = 0;
       for (size_t o = 0; o < step.outputs.size(); ++o) {
-        const bool is_given = !instructions_[i].shape.wide && o < instructions_[i].shape.elements.size();
-        if (is_given && step.outputs[o] == buffer) return OperandSource{static_cast<int>(i), element};
+        const bool is_given =
+            instructions_[i].shape.wide == wide && o < instructions_[i].shape.elements.size();
+        if (is_given && step.outputs[o] == buffer && (!wide || o == 0))
+          return OperandSource{static_cast<int>(i), element};
         if (overlap(step.outputs[o], buffer)) return std::nullopt;
         if (is_given) element += instructions_[i].shape.elements[o];
       }
@@ -220,6 +261,9 @@ class Growing {
 
   // Returns true if the sources together cover the whole result of instruction i.
   bool asks_for_all_of(const PlannedInstruction& instruction, size_t i) const {
+    if (instruction.shape.kind == Kind::kMixture &&
+        instruction.sources.back().instruction == static_cast<int>(i))
+      return true;  // all logits
     const Step& step = plan_.steps[instruction.step];
     const std::vector<int> inputs = instruction.shape.vectors();
     std::map<int64_t, int64_t> asked;  // number of elements, by first element
@@ -231,18 +275,23 @@ class Growing {
     return elements == given(instructions_[i].shape);
   }
 
-  // Attentions share scratch memory of the kernel, so earlier ones must be done.
-  bool attentions_are_done(const std::vector<bool>& before) const {
+  // Attentions share scratch memory of the kernel, and so do mixtures: earlier ones must be done.
+  bool are_done(Kind kind, const std::vector<bool>& before) const {
     for (size_t i = 0; i < instructions_.size(); ++i)
-      if (instructions_[i].shape.kind == Kind::kAttention && !before[i]) return false;
+      if (instructions_[i].shape.kind == kind && !before[i]) return false;
     return true;
+  }
+
+  // A block replaces the choice of the mixture ahead when the logits have arrived.
+  bool mixtures_are_done(const PlannedInstruction& mixture) const {
+    return are_done(Kind::kMixture,
+                    known_[static_cast<size_t>(mixture.sources.back().instruction)].before_write);
   }
 
   // Returns true if the instructions that read or write memory overwritten by this step are done before it writes.
   bool may_write(const Step& s, const cuda::InstructionShape& shape, const std::vector<bool>& before) const {
     for (size_t i = 0; i < instructions_.size(); ++i) {
-      if (before[i] || instructions_[i].shape.kind == Kind::kHeadNorm)
-        continue;  // done, or does not touch memory
+      if (before[i] || instructions_[i].shape.is_taken()) continue;  // done, or does not touch memory
       const Step& other = plan_.steps[instructions_[i].step];
       for (const BufferRef& out : s.outputs)
         if (any_overlap(other.inputs, out) || any_overlap(other.outputs, out)) return false;
@@ -263,7 +312,7 @@ class Growing {
       const size_t occupant = occupants_[slot];
       bool free = is_done(occupant);
       for (size_t r = occupant + 1; r < instructions_.size() && free; ++r)
-        if (reads(instructions_[r], occupant) && instructions_[r].shape.kind != Kind::kHeadNorm)
+        if (reads(instructions_[r], occupant) && !instructions_[r].shape.is_taken())
           free = r < instruction && is_done(r);
       if (!free) continue;
       occupants_[slot] = instruction;
@@ -299,14 +348,14 @@ std::vector<MegakernelPlan> plan_megakernels(const Plan& plan, std::vector<std::
   if (declined) declined->assign(plan.steps.size(), "");
   for (size_t step = 0; step < plan.steps.size();) {
     Growing megakernel(plan, independent);
-    std::string why = "norms of heads whose attention is not behind them";
+    std::string why = "a norm or a route whose readers are not behind it";
     while (megakernel.size() < kMaxInstructions && step + megakernel.size() < plan.steps.size()) {
       std::string reason = megakernel.add(step + megakernel.size());
       if (reason.empty()) continue;
       if (megakernel.size() == 0) why = std::move(reason);
       break;
     }
-    megakernel.cut_at_untaken_norms();
+    megakernel.cut_at_untaken_steps();
     const size_t instructions = megakernel.size(), end = step + std::max<size_t>(instructions, 1);
     if (instructions >= kMinInstructions)
       megakernels.push_back(megakernel.finish());

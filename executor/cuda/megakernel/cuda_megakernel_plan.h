@@ -23,8 +23,10 @@ struct OperandSource {
 struct PlannedInstruction {
   size_t step = 0;  // index in the plan
   cuda::InstructionShape shape;
-  std::vector<OperandSource> sources;  // by shape.vectors(); for an attention, the inputs of its norms
-  int q_norm = -1, k_norm = -1;        // head norms that an attention computes itself; -1: none
+  // By shape.vectors(); of a taken norm, the input of the norm. A mixture has the logits of its experts in addition.
+  std::vector<OperandSource> sources;
+  int q_norm = -1, k_norm = -1;  // norms that the instruction computes itself, of q or x, and of k; -1: none
+  int route = -1;                // the route that a mixture computes itself
   OperandSource addend;
   std::vector<bool> kept;  // by shape.elements: the output is also written to memory
   int slot = -1;           // the slot of the result; -1: it goes to memory only
@@ -33,7 +35,7 @@ struct PlannedInstruction {
 struct MegakernelPlan {
   std::vector<PlannedInstruction> instructions;  // one per step, without gaps
   int slots = 0;
-  int64_t slot_elements = 0;  // size of the largest slot
+  int64_t slot_elements = 0;  // size of the largest slot, with two elements to a word
 
   size_t first() const { return instructions.front().step; }
   size_t end() const { return instructions.back().step + 1; }

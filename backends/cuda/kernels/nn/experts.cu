@@ -2,6 +2,7 @@
 // are two or three: the products with gate and up, and those with down, which add up the experts of a row where rows are few.
 #include "schema/ops/nn/grouped_matmul.h"
 
+#include "backends/cuda/device/bulk_copy.h"
 #include "backends/cuda/device/row_groups.h"
 #include "backends/cuda/device/swiglu_formula.h"
 #include "backends/cuda/kernels/nn/expert_rows.h"
@@ -113,10 +114,24 @@ __device__ void multiply_gate_up_columns(const ExpertCall& call, int group, cons
             gated<T>(widen(narrow<T>(sums[2 * j * M + m])), widen(narrow<T>(sums[(2 * j + 1) * M + m]))));
 }
 
+// Asks for `lines` lines of down in the second-level cache. Offsets are known as soon as a block of the products with gate and up
+// waits no more, while the last of these keep memory busy in part only.
+template <WeightFormat kFormat, class T>
+__device__ void ask_for_down(const ExpertCall& call, int group, int64_t column0, int lines) {
+  const int at = static_cast<int>(threadIdx.x);
+  if (at >= lines || column0 + at >= call.hidden) return;
+  const Line line =
+      line_at<kFormat, T>(call.down, call.down_scales, group * call.hidden + column0 + at, call.n);
+  constexpr int64_t kValues = kFormat == WeightFormat::kPlain ? 16 / sizeof(T) : kValuesOfPack<kFormat>;
+  if (call.n % kValues == 0 && reinterpret_cast<uintptr_t>(line.data) % 16 == 0)
+    prefetch_into_cache(line.data, static_cast<uint32_t>(call.n / kValues * 16));
+}
+
 template <WeightFormat kFormat, class T, int N, int M>
 __global__ void __launch_bounds__(kBlock, M == 1 ? 4 : 2)
     multiply_gate_up(const __grid_constant__ ExpertCall call) {
-  begin_in_order();
+  pdl_wait();
+  pdl_launch_dependents();  // behind the wait: the kernel behind this one reads offsets before it waits
   if (blockIdx.x == 0) check_offsets(call.groups, threadIdx.x, kBlock, call.fault);
   constexpr int kStep = kWarps * kLines / 2, kColumns = kStep * kSteps<kFormat, M>;
   const int64_t across = (call.n + kColumns - 1) / kColumns, column = blockIdx.x % across * kColumns;
@@ -159,10 +174,12 @@ __device__ void multiply_down_columns(const ExpertCall& call, int group, const T
 
 template <WeightFormat kFormat, class T, int N, int M>
 __global__ void __launch_bounds__(kBlock, 2) multiply_down(const __grid_constant__ ExpertCall call) {
-  begin_in_order();
+  pdl_launch_dependents();
   constexpr int kStep = kWarps * kLines, kColumns = kStep * kSteps<kFormat, M>;
   const int64_t across = (call.hidden + kColumns - 1) / kColumns, column = blockIdx.x % across * kColumns;
   const OwnPlaces<M> own(call.groups, blockIdx.x / across);
+  if (own.first < own.end) ask_for_down<kFormat, T>(call, own.group, column, kColumns);
+  pdl_wait();
   for (int64_t at = own.first; at < own.end; at += M) {
     const T* x[M] = {};
 #pragma unroll

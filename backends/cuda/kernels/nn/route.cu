@@ -2,10 +2,9 @@
 // so that results do not depend on which thread comes first. The few rows of decoding take one block and one launch.
 #include <limits>
 
-#include "backends/cuda/device/exponential.h"
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/reduce.h"
-#include "backends/cuda/device/warp_greatest.h"
+#include "backends/cuda/device/route_choice.h"
 #include "backends/cuda/device/warp_scan.h"
 #include "backends/cuda/runtime/launch.h"
 #include "schema/ops/nn/grouped_matmul.h"
@@ -194,88 +193,22 @@ int64_t sort_groups_scratch(const KernelQuery& query) {
 // --- route
 
 struct RouteCall {
-  const float *logits, *bias;
+  RouteRule rule;
+  const float* logits;
   float* factors;
-  int rows, experts, k;
-  RouteScores scores;
-  bool normalized;
-  float least_sum, factor;
+  int rows;
 };
 
-// Maps a score to an unsigned number in the same order: -0 equals 0, NaN is the greatest. No score becomes 0.
-__device__ uint32_t key_of(float x) {
-  if (x != x) return ~0u;
-  const uint32_t bits = __float_as_uint(x == 0 ? 0.0f : x);
-  return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
-
-// Lane j of a warp has the factor of choice j, for j < k.
-__device__ float factor_of(float score, const RouteCall& call) {
-  const bool has = static_cast<int>(threadIdx.x) % kLanes < call.k;
-  if (call.scores == RouteScores::kSoftmaxOfChosen) {
-    const float greatest = reduce_lanes(has ? score : -INFINITY, kLanes, Max{});
-    const float power = has ? exponential<float>(score - greatest) : 0;
-    score = power / warp_sum(power);
-  }
-  if (call.normalized) score /= warp_sum(has ? score : 0.0f) + call.least_sum;
-  return score * call.factor;
-}
-
-// The scores of a row: lane l of a warp has those of the experts l, l + 32, ...
+// The logits of a row: lane l of a warp has those of the experts l, l + 32, ...
 template <int kEach>
-__device__ void read_scores(const RouteCall& call, int row, float (&scores)[kEach]) {
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+__device__ void read_logits(const RouteCall& call, int row, float (&logits)[kEach]) {
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
-    const int expert = i * kLanes + lane;
-    scores[i] =
-        expert < call.experts ? call.logits[static_cast<int64_t>(row) * call.experts + expert] : -INFINITY;
-    if (call.scores == RouteScores::kSigmoid) scores[i] = 1 / (1 + exponential<float>(-scores[i]));
+    const int expert = i * kLanes + static_cast<int>(threadIdx.x) % kLanes;
+    logits[i] = expert < call.rule.experts
+                    ? call.logits[static_cast<int64_t>(row) * call.rule.experts + expert]
+                    : -INFINITY;
   }
-  if (call.scores != RouteScores::kSoftmax) return;
-  float greatest = scores[0], sum = 0;
-#pragma unroll
-  for (int i = 1; i < kEach; ++i) greatest = fmaxf(greatest, scores[i]);
-  greatest = reduce_lanes(greatest, kLanes, Max{});
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) sum += scores[i] = exponential<float>(scores[i] - greatest);
-  sum = warp_sum(sum);
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) scores[i] /= sum;
-}
-
-// A warp chooses the experts of a row: lane j gets choice j. Equal scores are taken in the order of the experts.
-template <int kEach>
-__device__ int choose(const RouteCall& call, const float (&scores)[kEach], float& score) {
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  uint32_t keys[kEach];
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    const int expert = i * kLanes + lane;
-    keys[i] = expert >= call.experts ? 0 : key_of(call.bias ? scores[i] + call.bias[expert] : scores[i]);
-  }
-  int mine = 0;
-  for (int j = 0; j < call.k; ++j) {
-    uint32_t best = 0,
-             farness = 0;  // farness is kMaxGroups less the number of the first expert with the best key
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) best = max(best, keys[i]);
-    best = warp_greatest(best);
-#pragma unroll
-    for (int i = kEach - 1; i >= 0; --i)
-      if (keys[i] == best) farness = static_cast<uint32_t>(kMaxGroups - (i * kLanes + lane));
-    const int expert = kMaxGroups - static_cast<int>(warp_greatest(farness));
-    float chosen = 0;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i)
-      if (i == expert / kLanes) {
-        chosen = scores[i];
-        if (lane == expert % kLanes) keys[i] = 0;
-      }
-    chosen = __uint_as_float(warp_greatest(lane == expert % kLanes ? __float_as_uint(chosen) : 0));
-    if (lane == j) mine = expert, score = chosen;
-  }
-  return mine;
 }
 
 template <int kEach>
@@ -286,12 +219,13 @@ __global__ void __launch_bounds__(kBlock) route_few(const __grid_constant__ Rout
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   for (int row = static_cast<int>(threadIdx.x) / kLanes; row < call.rows; row += kWarps) {
     float scores[kEach], score = 0;
-    read_scores(call, row, scores);
-    const int expert = choose(call, scores, score);
-    const float factor = factor_of(score, call);
-    if (lane >= call.k) continue;
-    ids[row * call.k + lane] = expert;
-    call.factors[row * call.k + lane] = factor;
+    read_logits(call, row, scores);
+    make_scores(call.rule, scores);
+    const int expert = choose_experts(call.rule, scores, score);
+    const float factor = route_factor(call.rule, score);
+    if (lane >= call.rule.k) continue;
+    ids[row * call.rule.k + lane] = expert;
+    call.factors[row * call.rule.k + lane] = factor;
   }
   __syncthreads();
   sort_in_block(threadIdx.x < to.pairs ? ids[threadIdx.x] : -1, to, counts);
@@ -300,21 +234,17 @@ __global__ void __launch_bounds__(kBlock) route_few(const __grid_constant__ Rout
 RouteCall call_of(const KernelContext& c) {
   const auto& op = c.attributes<ops::Route>();
   const TensorView& logits = c.input(0);
-  return {logits.as<const float>(),
-          c.num_inputs() > 1 ? c.input(1).as<const float>() : nullptr,
-          c.output(0).as<float>(),
-          static_cast<int>(logits.numel() / logits.dim(-1)),
-          static_cast<int>(logits.dim(-1)),
-          static_cast<int>(op.k),
-          op.scores,
-          op.normalized,
-          static_cast<float>(op.least_sum),
-          static_cast<float>(op.factor)};
+  RouteRule rule = route_rule(op, logits.dim(-1));
+  if (c.num_inputs() > 1) rule.bias = c.input(1).as<const float>();
+  return {rule, logits.as<const float>(), c.output(0).as<float>(),
+          static_cast<int>(logits.numel() / logits.dim(-1))};
 }
 
 void run_route_few(const KernelContext& c) {
   const RouteCall call = call_of(c);
-  const auto kernel = call.experts <= 128 ? route_few<4> : call.experts <= 256 ? route_few<8> : route_few<16>;
+  const auto kernel = call.rule.experts <= 128   ? route_few<4>
+                      : call.rule.experts <= 256 ? route_few<8>
+                                                 : route_few<16>;
   start_with_pdl(c, kernel, 1, kBlock, 0, call, sorted_of(c, 1));
 }
 
@@ -348,35 +278,36 @@ struct ScoresOfRow {
 };
 
 // Makes factors of the scores of a row's chosen experts.
-__device__ void make_factors(const RouteCall& call, float* factors) {
-  if (call.scores == RouteScores::kSoftmaxOfChosen) {
-    const ScoresOfRow softmax(factors, call.k, RouteScores::kSoftmax);
-    for (int j = 0; j < call.k; ++j) factors[j] = softmax(j);
+__device__ void make_factors(const RouteRule& rule, float* factors) {
+  if (rule.scores == RouteScores::kSoftmaxOfChosen) {
+    const ScoresOfRow softmax(factors, rule.k, RouteScores::kSoftmax);
+    for (int j = 0; j < rule.k; ++j) factors[j] = softmax(j);
   }
-  float sum = call.least_sum;
-  for (int j = 0; j < call.k; ++j) sum += factors[j];
-  for (int j = 0; j < call.k; ++j)
-    factors[j] = (call.normalized ? factors[j] / sum : factors[j]) * call.factor;
+  float sum = rule.least_sum;
+  for (int j = 0; j < rule.k; ++j) sum += factors[j];
+  for (int j = 0; j < rule.k; ++j)
+    factors[j] = (rule.normalized ? factors[j] / sum : factors[j]) * rule.factor;
 }
 
 __global__ void route_rows(RouteCall call, int64_t* ids) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= call.rows) return;
-  const ScoresOfRow scores(call.logits + row * call.experts, call.experts, call.scores);
+  const RouteRule rule = call.rule;
+  const ScoresOfRow scores(call.logits + row * rule.experts, rule.experts, rule.scores);
   uint32_t last_key = 0;
-  for (int j = 0, last = -1; j < call.k; ++j) {
+  for (int j = 0, last = -1; j < rule.k; ++j) {
     uint32_t best = 0;
     int at = 0;
-    for (int i = 0; i < call.experts; ++i) {
-      const uint32_t key = key_of(call.bias ? scores(i) + call.bias[i] : scores(i));
+    for (int i = 0; i < rule.experts; ++i) {
+      const uint32_t key = score_key(rule.bias ? scores(i) + rule.bias[i] : scores(i));
       const bool was_chosen = j > 0 && (key > last_key || (key == last_key && i <= last));
       if (!was_chosen && key > best) best = key, at = i;
     }
     last_key = best, last = at;
-    ids[row * call.k + j] = at;
-    call.factors[row * call.k + j] = scores(at);
+    ids[row * rule.k + j] = at;
+    call.factors[row * rule.k + j] = scores(at);
   }
-  make_factors(call, call.factors + row * call.k);
+  make_factors(rule, call.factors + row * rule.k);
 }
 
 int64_t ids_bytes(int64_t pairs) { return (pairs * int64_t{sizeof(int64_t)} + 63) / 64 * 64; }
