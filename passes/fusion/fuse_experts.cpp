@@ -260,8 +260,10 @@ std::optional<ExpertNodes> find_experts(const Graph& graph, const Uses& uses, co
   ExpertNodes found;
   found.op.format = gate->weight_format;
   found.op.down_format = down->weight_format;
-  found.inputs = {rows.input(0), gate.input(1), up.input(1),     down.input(1),
-                  rows.input(1), offsets,       chosen.input(0), narrowed ? narrowed.input(0) : factors};
+  found.inputs = {rows.input(0),   gate.input(1),
+                  up.input(1),     down.input(1),
+                  rows.input(1),   offsets,
+                  chosen.input(0), narrowed ? behind_reshapes(graph, narrowed.input(0)) : factors};
   add_scales(gate, found.inputs);
   add_scales(up, found.inputs);
   add_scales(down, found.inputs);

@@ -90,6 +90,24 @@ TEST(FuseExperts, ProductsAndWhatIsAdded) {
                                                "factors, more) {has_addend=true}\nreturn z = %experts\n}\n"));
 }
 
+// A model in bf16 narrows its factors before it reshapes them, one that is cast to bf16 does so afterwards.
+TEST(FuseExperts, FactorsThatAreNarrowed) {
+  const std::string states =
+      "state @gate: bf16[4,6,5] parameter\nstate @up: bf16[4,6,5] parameter\nstate @down: bf16[4,5,6] "
+      "parameter\n"
+      "entry decode(x: bf16[3,1,5], rows: i64[6], offsets: i64[5], places: i64[3,1,2], factors: f32[3,1,2]) "
+      "{\n";
+  const std::string results = "%d = grouped_matmul(%h, @down, offsets)\n%c = embedding(places, %d)\n",
+                    sum = "%s = matmul(%w, %c)\nreturn y = %s\n}\n";
+  for (const char* narrowed : {"%n = cast(factors) {dtype=bf16}\n%w = reshape(%n) {shape=[3,1,1,2]}\n",
+                               "%r = reshape(factors) {shape=[3,1,1,2]}\n%w = cast(%r) {dtype=bf16}\n"}) {
+    const std::string text = fused(states + kProducts + results + narrowed + sum);
+    EXPECT_NE(text.find("experts(%flat, @gate, @up, @down, rows, offsets, places, factors)"),
+              std::string::npos)
+        << text;
+  }
+}
+
 TEST(FuseExperts, LeaveOtherProducts) {
   const auto is_left = [](const std::string& body) {
     const std::string text = fused(std::string(kStates) + body);
