@@ -71,8 +71,8 @@ std::vector<std::string> devices() {
                                         : std::vector<std::string>{"cpu"};
 }
 
-// The codes and those in numpy are the same up to values whose rounding differs: the losses part by 3e-4 here. Moments of 8 bits cost this task nothing: the
-// loss stays below 1.01 and above 0.9 of that with f32.
+// The codes and those in numpy are the same up to values whose rounding differs: the losses part by 3e-4 here. Moments of 8 bits
+// cost this task nothing: the loss stays below 1.01 and above 0.9 of that with f32.
 TEST(Adam8bit, FollowsTheReferenceAndF32) {
   const nlohmann::json golden = parse_json_text(
       read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/passes/results/adam_8bit.json"));
