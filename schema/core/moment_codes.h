@@ -5,10 +5,11 @@
 //   m: a sign and 7 bits; 16 magnitudes an octave from 2^-4 to 1, 4 an octave from 1.5 x 2^-20 to 2^-4, and 0
 //   v: 8 bits, no sign;   16 magnitudes an octave from 2^-12 to 1, 4 an octave from 1.25 x 2^-28 to 2^-12
 //
-// The paper's code has seven decades, of which each has half as many magnitudes as the next larger one; the code here is as precise for
-// normally distributed values, and more precise for values of several decades. Its magnitudes are numbers whose last bits are zero, so a
-// shift encodes and decodes, without a table. A v never becomes 0: m would be divided by eps alone. All arithmetic rounds once, so
-// hosts and devices agree bit for bit. In a block with a scale that is not finite, the codes mean nothing.
+// The paper's code has seven decades, of which each has half as many magnitudes as the next larger one; the code here is about
+// as precise for normally distributed values, and more precise for values of several decades. Its magnitudes are numbers whose
+// last bits are zero, so a shift encodes and decodes, without a table. A v never becomes 0: m would be divided by eps alone. All
+// arithmetic rounds once, so hosts and devices agree bit for bit. In a block with a scale that is not finite, the codes mean
+// nothing.
 #pragma once
 
 #include <bit>

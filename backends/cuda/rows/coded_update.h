@@ -1,5 +1,5 @@
-// Adam with moments of 8 bits (schema/core/moment_codes.h) on the device. A warp updates one block of kMomentBlock values: it reads
-// them once, 8 for each lane, keeps parameter and moments in registers, finds the new scales by reductions over its lanes and
+// Adam with moments of 8 bits (schema/core/moment_codes.h) on the device. A warp updates one block of kMomentBlock values: it
+// reads them once, 8 for each lane, keeps parameter and moments in registers, finds the new scales by reductions over its lanes and
 // writes the codes. Memory limits it only if it takes few integer instructions, of which a multiprocessor runs half as many as
 // products: codes are therefore packed four to a word, and decoded by tables in shared memory.
 #pragma once

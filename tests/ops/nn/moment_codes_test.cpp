@@ -1,5 +1,5 @@
-// Tests moments of 8 bits: the codes against a list of their magnitudes, and updates with them against a loop in double precision,
-// by one node and by many, for parameters as halves, on every device.
+// Tests moments of 8 bits: the codes against a list of their magnitudes, and updates with them against a loop in double
+// precision, by one node and by many, for parameters as halves, on every device.
 #include "schema/core/moment_codes.h"
 
 #include <algorithm>
