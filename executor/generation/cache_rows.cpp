@@ -8,6 +8,26 @@
 
 namespace genesis::generation {
 
+int64_t CacheRows::free() const {
+  return std::ranges::count_if(rows_, [](const Row& row) { return row.task == nullptr; });
+}
+
+bool CacheRows::has_reading() const { return std::ranges::any_of(rows_, &Row::is_reading); }
+
+std::vector<size_t> CacheRows::reading() const {
+  std::vector<size_t> reading;
+  for (size_t r = 0; r < rows_.size(); ++r)
+    if (rows_[r].is_reading()) reading.push_back(r);
+  std::ranges::sort(reading, {}, [&](size_t r) { return rows_[r].task->id(); });
+  return reading;
+}
+
+Row* CacheRows::find(RequestId id) {
+  const auto found =
+      std::ranges::find_if(rows_, [&](const Row& row) { return row.task && row.task->id() == id; });
+  return found == rows_.end() ? nullptr : &*found;
+}
+
 Row* CacheRows::find_free(ConversationId conversation) {
   if (const auto found = held_.find(conversation); found != held_.end() && found->second.row) {
     Row& own = rows_[*found->second.row];

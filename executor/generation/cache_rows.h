@@ -4,6 +4,7 @@
 // free, the conversation that was used least recently loses its row: its next request reads its text again.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +33,11 @@ class CacheRows {
 
   std::vector<Row>& all() { return rows_; }
   const std::vector<Row>& all() const { return rows_; }
+  int64_t free() const;  // number of rows that no request has
+  bool are_free() const { return free() == std::ssize(rows_); }
+  bool has_reading() const;
+  std::vector<size_t> reading() const;  // rows whose prompt is read, the oldest request first
+  Row* find(RequestId id);              // the request's row; null if it has none
 
   // Returns a row that a request of this conversation (0: none) can get, and null if it has to wait. Prefers rows that no
   // conversation holds, and of them the one that was left first.
@@ -65,6 +71,24 @@ class CacheRows {
   std::map<ConversationId, Held> held_;
   ConversationId opened_ = 0;
   uint64_t released_ = 0;
+};
+
+// Rows become free one by one, and reading a prompt by itself takes a GPU as long as reading several. So requests that wait for a row wait a
+// few steps more, until a share of the rows is free for them.
+class Company {
+ public:
+  // `most`: rows that are enough, and the steps that a request waits at most; 1: none waits.
+  explicit Company(int64_t most) : most_(most) {}
+  // Returns true if the requests of the queue wait for one more step. Those that need not wait for a row do not wait for each other.
+  bool wait(const CacheRows& rows, int64_t queued) {
+    const int64_t free = rows.free(), share = std::ssize(rows.all()) / 32;
+    return queued > free && free > 0 && free < std::min(share, most_) && ++steps_ < most_;
+  }
+  void begin() { steps_ = 0; }  // requests get rows
+
+ private:
+  const int64_t most_;
+  int64_t steps_ = 0;
 };
 
 // Writes the state that says which adapter each row has (kAdapters of executor/generation/entry_points.h).

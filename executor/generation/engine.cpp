@@ -15,6 +15,7 @@
 #include "executor/generation/prompt_reader.h"
 #include "executor/generation/rewinding.h"
 #include "executor/generation/shared_prompts.h"
+#include "executor/generation/stopwatch.h"
 
 namespace genesis::generation {
 namespace {
@@ -40,6 +41,7 @@ class Engine::Impl {
         vocabulary_(vocabulary_of(session.model().entry("decode"), 2)),
         budget_(session, rows_.all().size(), limits_.capacity, options.cache_bytes),
         store_(session, options.reuse_prefixes && !reads_again_ ? options.prefix_bytes : 0, limits_.chunk),
+        company_(!limits_.by_length_alone && session.has_entry(kFillPacked) ? kPackedTexts : 1),
         runs_ahead_(!options.drafts.drafter && options.run_ahead.value_or(session.is_asynchronous())),
         decoding_(session, rows_.all(), vocabulary_, runs_ahead_, !limits_.by_length_alone,
                   make_speculation()) {
@@ -57,16 +59,13 @@ class Engine::Impl {
   bool wait(double seconds) const { return inbox_.wait(seconds); }
 
   bool step();
-  bool is_idle() const {
-    return queue_.empty() && ended_.empty() && inbox_.is_empty() &&
-           std::ranges::all_of(rows_.all(), [](const Row& row) { return row.task == nullptr; });
-  }
+  bool is_idle() const { return queue_.empty() && ended_.empty() && inbox_.is_empty() && rows_.are_free(); }
   Progress poll(RequestId id);
   void clear();
   Load load() const;
 
   void grow_cache(int64_t positions) {
-    if (!std::ranges::all_of(rows_.all(), [](const Row& row) { return row.task == nullptr; }))
+    if (!rows_.are_free())
       fail("the cache cannot grow to {} positions while requests have rows of it: wait for their results",
            positions);
     if (budget_.is_limited() || options_.prefix_bytes > 0)
@@ -79,6 +78,7 @@ class Engine::Impl {
   }
 
   CacheRows& rows() { return rows_; }
+  const Work& work() const { return work_; }
   int64_t capacity() const { return limits_.capacity; }
   int64_t vocab_size() const { return vocabulary_; }
 
@@ -96,15 +96,12 @@ class Engine::Impl {
   }
   void take_mail();
   void cancel_now(RequestId id);
-  bool has_reading() const { return std::ranges::any_of(rows_.all(), &Row::is_reading); }
-  bool has_free() const {
-    return std::ranges::any_of(rows_.all(), [](const Row& row) { return row.task == nullptr; });
-  }
   bool has_row(const Submission& submission) {
     return rows_.find_free(submission.request.conversation) != nullptr;
   }
   bool can_admit() {
-    if (!has_free()) return false;
+    const bool waits = decoding_.goes_on() && company_.wait(rows_, std::ssize(queue_));
+    if (rows_.free() == 0 || waits) return false;
     const auto first = std::ranges::find_if(queue_, [&](const auto& waiting) { return has_row(waiting); });
     return first != queue_.end() && budget_.has_room(rows_.all(), positions_of(first->request));
   }
@@ -151,6 +148,7 @@ class Engine::Impl {
   const int64_t vocabulary_;
   CacheBudget budget_;
   PrefixStore store_;
+  Company company_;
   const bool runs_ahead_;
   Decoding decoding_;
   Inbox inbox_;
@@ -160,13 +158,15 @@ class Engine::Impl {
   std::set<std::pair<std::string, Bindings>> compiled_;
   WorkClock clock_;
   bool busy_ = false, must_begin_ = false;  // decoding_ does not have the present state of the rows
+  Work work_;
 };
 
 bool Engine::Impl::step() {
   const OneStep one(busy_);
+  const Stopwatch watch(work_.seconds);
   take_mail();
   deliver();
-  if (must_begin_ || has_reading() || can_admit() || decoding_.can_shrink()) {
+  if (must_begin_ || rows_.has_reading() || can_admit() || decoding_.can_shrink()) {
     attempt([&] { decoding_.drain(); });
     deliver();
     take_mail();
@@ -176,7 +176,7 @@ bool Engine::Impl::step() {
     adapters_.update();
     read_prompts();
   }
-  attempt([&] { decoding_.step(); });
+  if (decoding_.goes_on()) attempt([&] { work_.steps.measure(decoding_.size(), [&] { decoding_.step(); }); });
   if (!decoding_.goes_on()) decoding_.forget();
   deliver();
   return !is_idle();
@@ -189,8 +189,7 @@ void Engine::Impl::take_mail() {
 }
 
 void Engine::Impl::cancel_now(RequestId id) {
-  for (Row& row : rows_.all())
-    if (row.task && row.task->id() == id && !row.task->is_done()) row.task->finish(FinishReason::kCancelled);
+  if (Row* row = rows_.find(id); row && !row->task->is_done()) row->task->finish(FinishReason::kCancelled);
   const auto queued = std::ranges::find(queue_, id, &Submission::id);
   if (queued == queue_.end()) return;
   end(std::move(*queued), FinishReason::kCancelled);
@@ -216,7 +215,8 @@ int64_t Engine::Impl::positions_of(const Request& request) const {
 // Gives free rows to queued requests. A request that waits for its conversation does not hold up others; one that waits for memory
 // does, so that short requests cannot keep a long one waiting.
 void Engine::Impl::admit() {
-  for (auto at = queue_.begin(); at != queue_.end() && has_free();) {
+  company_.begin();
+  for (auto at = queue_.begin(); at != queue_.end() && rows_.free() > 0;) {
     if (!has_row(*at)) {
       ++at;
       continue;
@@ -258,10 +258,7 @@ void Engine::Impl::prepare_row(const Request& request, Row*& row) {
 
 // Reads prompts within the budget of a step. No step may be under way.
 void Engine::Impl::read_prompts() {
-  std::vector<size_t> reading;
-  for (size_t r = 0; r < rows_.all().size(); ++r)
-    if (rows_.all()[r].is_reading()) reading.push_back(r);
-  std::ranges::sort(reading, {}, [&](size_t r) { return rows_.all()[r].task->id(); });
+  std::vector<size_t> reading = rows_.reading();
   std::vector<size_t> waiting;  // for another row that has the same prompt
   if (session_.model().find_entry(kCopyRow) && !reads_again_)
     std::ranges::copy_if(reading, std::back_inserter(waiting),
@@ -293,7 +290,8 @@ Decoding::First Engine::Impl::read_chunks(const std::vector<size_t>& reading) {
   try {
     for (const auto& [entry, size] : reader.plans())
       compile(entry, {{"seq", size}}, *rows_.all()[reading[0]].task);
-    reader.fill_cache(options_.step_tokens, [&](size_t row) { budget_.trim(row); });
+    reader.fill_cache(
+        options_.step_tokens, [&](size_t row) { budget_.trim(row); }, work_.prompts);
   } catch (const Error&) {
     fail_rows(reader.rows_of_next_chunk(), std::current_exception());
     return {};
@@ -404,8 +402,7 @@ Progress Engine::Impl::poll(RequestId id) {
     return {{tokens.begin() + static_cast<std::ptrdiff_t>(ended.polled), tokens.end()},
             std::move(ended.result)};
   }
-  for (Row& row : rows_.all())
-    if (row.task && row.task->id() == id) return {row.task->unpolled(), {}};
+  if (Row* row = rows_.find(id)) return {row->task->unpolled(), {}};
   const bool waits = std::ranges::count(queue_, id, &Submission::id) > 0 || inbox_.contains(id);
   if (!waits) fail("request {} is not known: its result was passed to on_result, or polled before", id);
   return {};
@@ -461,6 +458,7 @@ void Engine::check(const std::vector<int64_t>& prompt, const SamplingOptions& op
   impl_->check(prompt, options, behind);
 }
 Load Engine::load() const { return impl_->load(); }
+const Work& Engine::work() const { return impl_->work(); }
 int64_t Engine::rows() const { return std::ssize(impl_->rows().all()); }
 void Engine::grow_cache(int64_t positions) { impl_->grow_cache(positions); }
 int64_t Engine::capacity() const { return impl_->capacity(); }

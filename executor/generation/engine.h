@@ -22,6 +22,9 @@
 // An engine is for one thread, except for submit(), cancel() and wait(), which any thread may call. Callbacks run inside of step().
 // They may call submit(), cancel(), load() and poll(); what they submit or cancel takes effect at the latest at the next step.
 //
+// Where one run reads several prompts (GPUs, without EngineOptions::reproducible), requests that wait for a row get it a few steps later, a
+// share of the rows at a time, while other texts are written.
+//
 // A prompt that several requests have is read once, if they say so (Request::shares_prompt) and the cache has several rows.
 //
 // An error of one request ends this request alone: Result::error has it. If a step fails because logits are NaN, only the
@@ -82,6 +85,8 @@ struct Load {
   int64_t prefix_bytes = 0;  // memory of what is kept of earlier prompts
 };
 
+struct Work;  // executor/generation/stopwatch.h
+
 class Engine {
  public:
   // `session` runs a model with the entry points of executor/generation/entry_points.h, must outlive this object, and be used by
@@ -130,6 +135,7 @@ class Engine {
   void grow_cache(int64_t positions);
 
   Load load() const;
+  const Work& work() const;    // the runs so far, and their seconds
   int64_t rows() const;        // rows of the cache: texts that are generated at a time
   int64_t capacity() const;    // positions of the KV cache: the longest text
   int64_t vocab_size() const;  // tokens are less than this

@@ -15,6 +15,11 @@
 //                       `length` tokens with arbitrary tokens, and a row of length 0 leaves its cache unchanged
 //   fill_row            tokens i64[1,seq], position i64[1], length i64[1], row i64[] -> nothing    does the same for one row and
 //                       reads no other. Optional
+//   fill_packed         tokens i64[1,seq], position i64[1,seq], first i64[1,seq], begin i64[K], length i64[K], place i64[K] -> nothing,
+//                       K = kPackedTexts    reads the beginnings of several texts, one behind the other in `tokens`, into rows that
+//                       hold nothing else. `first` is the index of the first token of each token's text. Text i stands at begin[i]
+//                       and has length[i] tokens, 0 if there are fewer texts; place[i] is its row's number times the cache's positions.
+//                       Optional
 //   decode_and_sample   -> token i64[rows]
 //   copy_row            from i64[], to i64[] -> nothing    gives a row of the cache what another one holds
 //   decode              tokens i64[rows,1], position i64[rows] -> logits [rows,vocab]    finds the rows whose logits are NaN
@@ -81,7 +86,9 @@ std::string decode_name(const SamplingFeatures& features);
 std::string verify_name(int64_t tokens);  // "verify_4"
 // Returns what is behind the name of decode_and_sample when a step has the first rows only: "_first_64".
 std::string first_rows_suffix(int64_t rows);
-inline constexpr const char *kFillCache = "fill_cache", *kFillRow = "fill_row", *kCopyRow = "copy_row";
+inline constexpr const char *kFillCache = "fill_cache", *kFillRow = "fill_row", *kFillPacked = "fill_packed",
+                            *kCopyRow = "copy_row";
+inline constexpr int64_t kPackedTexts = 12;                      // texts that a run of fill_packed can read
 inline constexpr const char* kAdapters = "generation.adapters";  // also the metadata with their number
 inline constexpr int64_t kMaxVerified = 16;  // tokens of the largest verify_N; N is a power of two
 inline constexpr int64_t kStopsOfRow = 8;

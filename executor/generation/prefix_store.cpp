@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "executor/cache_pages.h"
 #include "schema/core/error.h"
 #include "schema/messages/log.h"
 
@@ -28,15 +29,6 @@ PrefixStore::PrefixStore(Session& session, int64_t bytes, int64_t unit)
   if (bytes > 0 && cache_page_bytes(session.device()) == 0)
     fail("a cache of a session on '{}' cannot be copied to the host: prompts are not kept there",
          session.device());
-}
-
-// The caches have their final addresses once the engine runs.
-CachePages& PrefixStore::memory() {
-  if (!memory_) {
-    memory_.emplace(session_, CachePages::Use::kCopiesOnly);
-    unit_bytes_ = memory_->saved_bytes(unit_) + unit_ * static_cast<int64_t>(sizeof(int64_t));
-  }
-  return *memory_;
 }
 
 PrefixStore::Unit* PrefixStore::find(uint64_t key, const Unit& wanted) {
@@ -85,8 +77,10 @@ void PrefixStore::save(const Text& text, size_t row) noexcept {
   }
 }
 
+// The caches' addresses are looked up anew: they change when a plan stores weights.
 void PrefixStore::save_units(const Text& text, size_t row) {
-  CachePages& cache = memory();
+  const CachePages cache(session_, CachePages::Use::kCopiesOnly);
+  unit_bytes_ = cache.saved_bytes(unit_) + unit_ * static_cast<int64_t>(sizeof(int64_t));
   ++time_;
   Unit unit{.group = text.group, .adapter = text.adapter, .tokens = {}};
   const int64_t end = std::min({text.shareable, text.cached - 1, text.size()});
@@ -109,6 +103,7 @@ void PrefixStore::save_units(const Text& text, size_t row) {
 
 void PrefixStore::load(Text& text, size_t row, const std::vector<int64_t>& prompt, int64_t most) {
   if (bytes_ == 0 || units_.empty()) return;
+  CachePages cache(session_, CachePages::Use::kCopiesOnly);
   ++time_;
   Unit unit{.group = text.group, .adapter = text.adapter, .tokens = {}};
   for (int64_t at = 0; at + unit_ <= most; at += unit_) {
@@ -118,7 +113,7 @@ void PrefixStore::load(Text& text, size_t row, const std::vector<int64_t>& promp
     if (!known) return;
     unit.before = known->number;
     if (at < text.cached) continue;
-    memory().load(static_cast<int64_t>(row), at, unit_, known->data.get());
+    cache.load(static_cast<int64_t>(row), at, unit_, known->data.get());
     text.cached = text.shareable = at + unit_;
   }
 }

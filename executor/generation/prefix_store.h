@@ -9,21 +9,18 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
 
-#include "executor/cache_pages.h"
 #include "executor/generation/cache_rows.h"
 
 namespace genesis::generation {
 
 class PrefixStore {
  public:
-  // `bytes`: the memory of all units; 0: nothing is kept. `unit`: tokens of a unit. `session` must outlive this object, and its cache
-  // must not grow. Throws Error if bytes are given and the device's cache cannot be copied by the host.
+  // `bytes`: the memory of all units; 0: nothing is kept. `unit`: tokens of a unit. `session` must outlive this object. Throws Error if bytes are given and the device's cache cannot be copied by the host.
   PrefixStore(Session& session, int64_t bytes, int64_t unit);
 
   // Does what save() does for rows whose requests have ended. Their texts stay in them until other requests get these; no step may
@@ -57,10 +54,8 @@ class PrefixStore {
   bool make_room();
   void save_units(const Text& text, size_t row);
   void keep(uint64_t key, Unit made);
-  CachePages& memory();
 
   Session& session_;
-  std::optional<CachePages> memory_;
   const int64_t bytes_, unit_;
   int64_t unit_bytes_ = 0, used_ = 0;
   uint64_t time_ = 0, made_ = 0;

@@ -97,6 +97,8 @@ void PromptReader::cut_for_speed() {
   if (session_.model().find_entry(kFillRow))
     if (auto one_by_one = cut_one_by_one(kFillRow); cost_of(one_by_one) < cost_of(chunks_))
       chunks_ = std::move(one_by_one);
+  if (session_.has_entry(kFillPacked))
+    if (auto packed = cut_packed(); time_of(packed) < time_of(chunks_)) chunks_ = std::move(packed);
   if (sampling_entry_.empty()) return;
   chunks_.back().entry = sampling_entry_;
   if (chunks_.back().parts[0].count > 1) return;
@@ -123,6 +125,57 @@ std::vector<PromptReader::Chunk> PromptReader::cut_one_by_one(const char* entry)
   for (const size_t row : reading_)
     for (Chunk& chunk : cut(entry, {row}, limits_.chunk)) chunks.push_back(std::move(chunk));
   return chunks;
+}
+
+// Packs the prompts that are read from their first token on, each into the first run with room for it.
+std::vector<PromptReader::Chunk> PromptReader::cut_packed() const {
+  struct Pack {
+    std::vector<size_t> rows;
+    int64_t tokens = 0;
+  };
+  std::vector<Pack> packs;
+  for (const size_t row : reading_) {
+    const int64_t cached = rows_[row].text->cached, unread = end_of(rows_[row]) - cached;
+    if (unread == 0) continue;
+    const int64_t tokens = cached > 0 ? limits_.chunk : unread;
+    const auto room = std::ranges::find_if(packs, [&](const Pack& pack) {
+      return std::ssize(pack.rows) < kPackedTexts && pack.tokens + tokens <= limits_.chunk;
+    });
+    Pack& pack = room == packs.end() ? packs.emplace_back() : *room;
+    pack.rows.push_back(row);
+    pack.tokens += tokens;
+  }
+  std::vector<Chunk> chunks;
+  for (const Pack& pack : packs) {
+    std::vector<Chunk> each;
+    for (const size_t row : pack.rows)
+      std::ranges::move(cut(kFillRow, {row}, limits_.chunk), std::back_inserter(each));
+    if (pack.rows.size() > 1)
+      if (std::vector<Chunk> together = {packed(pack.rows)}; time_of(together) < time_of(each))
+        each = std::move(together);
+    std::ranges::move(each, std::back_inserter(chunks));
+  }
+  return chunks;
+}
+
+// Returns a time as that of so many tokens. Each run takes a while beyond its tokens', and writing several rows of each cache another one.
+int64_t PromptReader::time_of(const std::vector<Chunk>& chunks) {
+  constexpr int64_t kRun = 256, kPacked = 384;
+  int64_t tokens = 0;
+  for (const Chunk& chunk : chunks) tokens += kRun + chunk.tokens() + (chunk.is_packed() ? kPacked : 0);
+  return tokens;
+}
+
+PromptReader::Chunk PromptReader::packed(const std::vector<size_t>& rows) const {
+  Chunk chunk{.entry = kFillPacked, .rows = rows, .parts = {}};
+  for (const size_t row : rows) {
+    chunk.parts.push_back({0, end_of(rows_[row])});
+    chunk.size += chunk.parts.back().count;
+  }
+  // Few sizes: the first run of each waits for its plan.
+  const auto whole = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(chunk.size)));
+  chunk.size = std::clamp(whole, std::max<int64_t>(limits_.chunk / 4, 1), limits_.chunk);
+  return chunk;
 }
 
 bool PromptReader::is_reading(size_t row) const { return std::ranges::find(reading_, row) != reading_.end(); }
@@ -160,8 +213,7 @@ std::vector<PromptReader::Chunk> PromptReader::cut(const char* entry, const std:
 // Returns a cost in tokens. A run of few tokens costs as much as reading the weights.
 int64_t PromptReader::cost_of(const std::vector<Chunk>& chunks) const {
   int64_t tokens = 0;
-  for (const Chunk& chunk : chunks)
-    tokens += std::max(limits_.cheap, chunk.size * static_cast<int64_t>(chunk.rows.size()));
+  for (const Chunk& chunk : chunks) tokens += std::max(limits_.cheap, chunk.tokens());
   return tokens;
 }
 
@@ -171,13 +223,13 @@ std::vector<std::pair<std::string, int64_t>> PromptReader::plans() const {
   return plans;
 }
 
-void PromptReader::fill_cache(int64_t budget, const std::function<void(size_t row)>& on_read) {
+void PromptReader::fill_cache(int64_t budget, const std::function<void(size_t row)>& on_read,
+                              RunTimes& times) {
   for (; next_ < chunks_.size() && chunks_[next_].entry != sampling_entry_; ++next_) {
     const Chunk& chunk = chunks_[next_];
-    const int64_t cost = chunk.size * std::ssize(chunk.rows);
-    if (next_ > 0 && cost > budget) return;
-    budget -= cost;
-    session_.run(chunk.entry, inputs_of(chunk));
+    if (next_ > 0 && chunk.tokens() > budget) return;
+    budget -= chunk.tokens();
+    times.measure(chunk.tokens(), [&] { session_.run(chunk.entry, inputs_of(chunk)); });
     for (size_t i = 0; i < chunk.rows.size(); ++i)
       if (const Part& part = chunk.parts[i]; part.count > 0) {
         Text& text = *rows_[chunk.rows[i]].text;
@@ -211,7 +263,30 @@ Decoding::First PromptReader::last() const {
   return {sampling_entry_, inputs_of(chunks_.back())};
 }
 
+// Padding is a text of its own, which is written nowhere.
+NamedTensors PromptReader::inputs_of_packed(const Chunk& chunk) const {
+  std::vector<int64_t> tokens, positions, first, begins, lengths, places;
+  for (size_t i = 0; i < chunk.rows.size(); ++i) {
+    const int64_t count = chunk.parts[i].count;
+    const auto& text = rows_[chunk.rows[i]].text->tokens;
+    begins.push_back(std::ssize(tokens));
+    tokens.insert(tokens.end(), text.begin(), text.begin() + count);
+    first.resize(tokens.size(), begins.back());
+    for (int64_t place = 0; place < count; ++place) positions.push_back(place);
+    lengths.push_back(count);
+    places.push_back(static_cast<int64_t>(chunk.rows[i]) * limits_.capacity);
+  }
+  first.resize(static_cast<size_t>(chunk.size), std::ssize(tokens));
+  for (auto* each : {&tokens, &positions}) each->resize(first.size(), 0);
+  for (auto* each : {&begins, &lengths, &places}) each->resize(kPackedTexts, 0);
+  const auto of_tokens = [&](const auto& values) { return Tensor::of<int64_t>({1, chunk.size}, values); };
+  const auto of_texts = [&](const auto& values) { return Tensor::of<int64_t>({kPackedTexts}, values); };
+  return {{"tokens", of_tokens(tokens)}, {"position", of_tokens(positions)}, {"first", of_tokens(first)},
+          {"begin", of_texts(begins)},   {"length", of_texts(lengths)},      {"place", of_texts(places)}};
+}
+
 NamedTensors PromptReader::inputs_of(const Chunk& chunk) const {
+  if (chunk.is_packed()) return inputs_of_packed(chunk);
   std::vector<int64_t> tokens, positions, lengths, texts;
   for (size_t i = 0; i < chunk.rows.size(); ++i) {
     const Part& part = chunk.parts[i];

@@ -8,7 +8,8 @@
 // On the CPU each prompt is read by itself, in chunks that depend only on its length: the last bits of a kernel's result depend
 // on the size of the chunk, and a text must not depend on its neighbors, on the number of rows or on the context. The last token
 // of a prompt is read by the step that chooses the next one, for every number of rows. Other devices choose the fastest plan unless
-// Limits::by_length_alone is set: prompts side by side, and the last chunk together with the choice of the first token.
+// Limits::by_length_alone is set: prompts side by side or one behind the other, and the last chunk together with the choice of the first
+// token.
 #pragma once
 
 #include <functional>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "executor/generation/decoding.h"
+#include "executor/generation/stopwatch.h"
 #include "executor/session.h"
 
 namespace genesis::generation {
@@ -57,8 +59,9 @@ class PromptReader {
   std::vector<std::pair<std::string, int64_t>> plans() const;  // entry points and `seq` of their runs
   // Reads chunks until `budget` tokens are used up, padding included, or all tokens are read that must be in the cache before the
   // next one is chosen: all but the last token of each row, or all but the chunk that last() describes; all tokens if none is to
-  // be chosen. Reads at least one chunk, and calls `on_read` with each row that a chunk has read. Throws Error if a run fails.
-  void fill_cache(int64_t budget, const std::function<void(size_t row)>& on_read);
+  // be chosen. Reads at least one chunk, and calls `on_read` with each row that a chunk has read. `times` counts the runs by their
+  // tokens. Throws Error if a run fails.
+  void fill_cache(int64_t budget, const std::function<void(size_t row)>& on_read, RunTimes& times);
   std::vector<size_t> rows_of_next_chunk()
       const;  // after an error: the rows whose tokens the failed run should read
   // Returns true if no chunk of the row is left, except for that of last().
@@ -74,19 +77,25 @@ class PromptReader {
   struct Chunk {
     std::string entry;
     int64_t size = 0;          // including padding
-    std::vector<size_t> rows;  // rows of the run: all, or one
+    std::vector<size_t> rows;  // rows of the run: all, one, or those whose texts stand one behind the other
     std::vector<Part> parts;   // per row
+    bool is_packed() const { return entry == kFillPacked; }
+    int64_t tokens() const { return is_packed() ? size : size * std::ssize(rows); }
   };
   void cut_by_length_alone();
   void cut_for_speed();
   std::vector<Chunk> cut_together() const;
   std::vector<Chunk> cut_one_by_one(const char* entry) const;
+  std::vector<Chunk> cut_packed() const;
+  Chunk packed(const std::vector<size_t>& rows) const;
   std::vector<Chunk> cut(const char* entry, const std::vector<size_t>& rows, int64_t most) const;
   int64_t cost_of(const std::vector<Chunk>& chunks) const;
+  static int64_t time_of(const std::vector<Chunk>& chunks);
   static std::vector<size_t> rows_of(const Chunk& chunk);
   bool is_reading(size_t row) const;
   int64_t end_of(const Row& row) const;
   NamedTensors inputs_of(const Chunk& chunk) const;
+  NamedTensors inputs_of_packed(const Chunk& chunk) const;
 
   Session& session_;
   std::vector<Row>& rows_;

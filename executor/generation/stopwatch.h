@@ -1,7 +1,9 @@
-// Measures the time of generating a text.
+// Measures the time of generating a text, and of the runs that do it.
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <cstdint>
 
 namespace genesis::generation {
 
@@ -32,6 +34,36 @@ class WorkClock {
 
  private:
   const Clock::time_point begin_ = Clock::now();
+};
+
+// Counts runs and their seconds by a size of the run, such as its tokens. Class i has the sizes above 2^(i-1) up to 2^i.
+class RunTimes {
+ public:
+  struct Class {
+    int64_t runs = 0;
+    double seconds = 0;
+  };
+  // Counts what `run` does, which may throw, as a run of this size, 1 or more.
+  template <class Run>
+  void measure(int64_t size, const Run& run) {
+    size_t i = 0;
+    while ((int64_t{1} << i) < size) ++i;
+    Class& own = classes_[i];
+    const Stopwatch watch(own.seconds);
+    ++own.runs;
+    run();
+  }
+  const auto& classes() const { return classes_; }
+
+ private:
+  std::array<Class, 64> classes_{};
+};
+
+// The work of an engine so far, plans and kernels that were made for it included.
+struct Work {
+  RunTimes prompts;    // runs that read prompts, by their tokens, padding included
+  RunTimes steps;      // steps that chose tokens, by their rows
+  double seconds = 0;  // the sum of all calls of Engine::step()
 };
 
 }  // namespace genesis::generation

@@ -6,6 +6,7 @@
 
 #include "executor/generation/engine.h"
 #include "models/generation/answer.h"
+#include "models/generation/packed_prompts.h"
 #include "models/generation/sampling_entries.h"
 #include "models/generation/verify_entries.h"
 #include "passes/core/cache_size.h"
@@ -158,16 +159,19 @@ void Generator::Impl::check(const std::vector<int64_t>& prompt, const GenerateOp
 
 namespace {
 
-// Adds steps of fewer rows to the session, down to 2 on the CPU. On a GPU 8 rows take about as long as one. A file may come with entry
-// points that choose tokens, and then has them for all rows only; a `decode` that cannot be written for fewer rows stays as it is.
+// Adds steps of fewer rows to the session, down to 2 on the CPU. On a GPU 8 rows take about as long as one, and an entry point that reads
+// several prompts is added, too. A file may come with entry points that choose tokens, and then has them for all rows only; a `decode`
+// that cannot be written for fewer rows stays as it is.
 Session with_narrow_steps(Session session, const std::shared_ptr<const Model>& plain) {
   if (plain->find_entry(kFillCache)) return session;
   const int64_t least = session.is_asynchronous() ? 8 : 2;
   try {
     for (int64_t rows = rows_of_cache(*plain) / 2; rows >= least; rows /= 2)
       session.add_entries(steps_of_first_rows(*plain, rows));
+    if (session.is_asynchronous() && rows_of_cache(*plain) > 1)
+      if (const auto packed = packed_prompts(session.model())) session.add_entries(packed);
   } catch (const Error& error) {
-    log_debug("steps have all rows of the cache: {}", error.message());
+    log_debug("steps have all rows of the cache, or prompts are read one by one: {}", error.message());
   }
   return session;
 }

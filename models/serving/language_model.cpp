@@ -108,6 +108,9 @@ int64_t step_bytes(const std::shared_ptr<const Model>& model, const LanguageOpti
   const char* fill =
       session.model().find_entry(generation::kFillRow) ? generation::kFillRow : generation::kFillCache;
   int64_t arena = session.plan(fill, {{"seq", chunk}}).arena_bytes;
+  if (!options.reproducible && session.has_entry(generation::kFillPacked))
+    arena = std::max(
+        arena, session.plan(generation::kFillPacked, {{"seq", options.text.prefill_chunk}}).arena_bytes);
   for (const bool penalties : {false, true})
     arena = std::max(arena, session.plan(generation::decode_name({.penalties = penalties})).arena_bytes);
   for (const State& state : session.model().states())
@@ -187,7 +190,7 @@ void LanguageModel::run() {
     } catch (const std::exception& error) {  // a callback has thrown it, and its request has ended
       log_error("a request ended with an error: {}", error.what());
     }
-    metrics_.set_load(engine_->load());
+    metrics_.set_load(engine_->load(), engine_->work());
     if (!goes_on) engine_->wait(1);
   }
 }

@@ -20,6 +20,21 @@ std::string single(const std::string& name, const char* kind, const std::string&
   return head(name, kind, help) + fmt::format("{} {}\n", name, value);
 }
 
+// Writes the runs and their seconds by the size that each class has at most.
+std::string times(const std::string& name, const std::string& what, const char* label,
+                  const generation::RunTimes& runs) {
+  std::string counts = head(name + "_runs_total", "counter", what + "."),
+              seconds = head(name + "_run_seconds_total", "counter", "Seconds of: " + what + ".");
+  for (size_t i = 0; i < runs.classes().size(); ++i) {
+    const auto& [count, sum] = runs.classes()[i];
+    if (count == 0) continue;
+    const std::string labels = fmt::format("{{{}=\"{}\"}}", label, uint64_t{1} << i);
+    counts += fmt::format("{}_runs_total{} {}\n", name, labels, count);
+    seconds += fmt::format("{}_run_seconds_total{} {}\n", name, labels, sum);
+  }
+  return counts + seconds;
+}
+
 int64_t resident_bytes() {
   std::ifstream in("/proc/self/statm");
   int64_t size = 0, resident = 0;
@@ -66,9 +81,10 @@ void Metrics::count_result(const generation::Result& result) {
   whole_.add(first + result.decode_seconds);
 }
 
-void Metrics::set_load(const generation::Load& load) {
+void Metrics::set_load(const generation::Load& load, const generation::Work& work) {
   const std::lock_guard lock(mutex_);
   load_ = load;
+  work_ = work;
 }
 
 void Metrics::set_rows(int64_t rows, int64_t positions, int64_t cache_bytes) {
@@ -95,6 +111,16 @@ std::string Metrics::counters() const {
                 accepted_tokens_);
 }
 
+std::string Metrics::work() const {
+  return times("genesis_prompt", "runs that read prompts, by their tokens and padding at most", "tokens",
+               work_.prompts) +
+         times("genesis_step", "steps that chose tokens, by the rows that they computed at most", "rows",
+               work_.steps) +
+         head("genesis_engine_seconds_total", "counter",
+              "Seconds in which the engine has worked, those of its runs included.") +
+         fmt::format("genesis_engine_seconds_total {}\n", work_.seconds);
+}
+
 std::string Metrics::gauges() const {
   return single("genesis_texts_waiting", "gauge", "Texts that wait for a row of the cache.", load_.queued) +
          single("genesis_texts_reading", "gauge", "Texts whose prompt is read.", load_.reading) +
@@ -112,7 +138,7 @@ std::string Metrics::gauges() const {
 
 std::string Metrics::text() const {
   const std::lock_guard lock(mutex_);
-  return counters() + gauges() +
+  return counters() + work() + gauges() +
          queued_.text("genesis_queue_seconds", "Time until a text gets a row of the cache.") +
          first_token_.text("genesis_first_token_seconds", "Time to the first token.") +
          token_.text("genesis_token_seconds",

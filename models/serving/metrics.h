@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "executor/generation/engine.h"
+#include "executor/generation/stopwatch.h"
 
 namespace genesis::serving {
 
@@ -32,12 +33,13 @@ class Metrics {
  public:
   void count_answer(const std::string& route, int status);
   void count_result(const generation::Result& result);
-  void set_load(const generation::Load& load);
+  void set_load(const generation::Load& load, const generation::Work& work);
   void set_rows(int64_t rows, int64_t positions, int64_t cache_bytes);
   std::string text() const;
 
  private:
   std::string counters() const;
+  std::string work() const;
   std::string gauges() const;
 
   mutable std::mutex mutex_;
@@ -47,6 +49,7 @@ class Metrics {
   int64_t drafted_tokens_ = 0, accepted_tokens_ = 0;
   int64_t rows_ = 0, positions_ = 0, cache_bytes_ = 0;
   generation::Load load_ = {};
+  generation::Work work_ = {};
   Histogram first_token_, token_, whole_, queued_;
 
  public:

@@ -70,12 +70,14 @@ class ReshapedShape {
     }
   }
 
-  // Finds rows, and positions behind them, among the axes of an output that has `numel` elements now.
+  // Finds rows, and positions behind them, or both in one axis, among the axes of an output that has `numel` elements now.
   void change_merged(const Dim& numel, int out, int out_end) {
     using Change = std::pair<int64_t, int64_t>;
     const Change rows{sizes_.old.rows, sizes_.now.rows},
-        positions{sizes_.old.positions, sizes_.now.positions};
-    for (const auto& changes : {std::vector{rows, positions}, std::vector{positions}, std::vector{rows}}) {
+        positions{sizes_.old.positions, sizes_.now.positions},
+        both{rows.first * positions.first, rows.second * positions.second};
+    for (const auto& changes :
+         {std::vector{rows, positions}, std::vector{positions}, std::vector{rows}, std::vector{both}}) {
       Shape changed = new_out_;
       int to = out;
       for (const auto& [old, now] : changes) {

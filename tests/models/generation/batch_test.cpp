@@ -4,8 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "executor/generation/prompt_reader.h"
 #include "models/generation/generator.h"
+#include "models/generation/packed_prompts.h"
 #include "models/zoo.h"
+#include "schema/graph/caches.h"
 #include "tests/op_harness.h"
 
 namespace genesis::text {
@@ -149,6 +152,96 @@ TEST_P(Batches, TheSizeOfChunksChangesNothing) {
     Texts texts(*model_, 3, {.text = letters, .prefill_chunk = chunk});
     expect_all_same(texts.generator.generate_all(all), expected);
   }
+}
+
+// Texts with a row each, whose prompts are read one by one or, where the session has fill_packed, several at once.
+struct Reading {
+  Session session;
+  std::vector<generation::Row> rows;
+  generation::WorkClock clock;
+  generation::RunTimes times;
+
+  Reading(const std::shared_ptr<const Model>& model, const std::vector<Tokens>& prompts)
+      : session(open_for_generation(model, {.threads = 2})), rows(prompts.size()) {
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      rows[i].text->tokens = prompts[i];
+      rows[i].task = std::make_unique<generation::Task>(
+          generation::Submission{i + 1, {prompts[i]}}, *rows[i].text,
+          generation::Task::Context{.clock = clock, .capacity = kPositions});
+    }
+  }
+  int64_t runs() const {
+    int64_t count = 0;
+    for (const auto& each : times.classes()) count += each.runs;
+    return count;
+  }
+  void read(bool by_length_alone) {
+    std::vector<size_t> all;
+    for (size_t r = 0; r < rows.size(); ++r) all.push_back(r);
+    generation::PromptReader reader(
+        session, rows, all,
+        {.chunk = 64, .capacity = kPositions, .by_length_alone = by_length_alone, .cheap = 8});
+    reader.fill_cache(
+        1000, [](size_t) {}, times);
+    for (const size_t r : all) EXPECT_TRUE(reader.has_read(r));
+  }
+};
+
+// The caches then hold what they hold when each prompt was read by itself.
+TEST_P(Batches, SeveralPromptsAreReadInOneRun) {
+  std::vector<Tokens> prompts;
+  for (const int64_t size : {9, 1, 32, 2, 17, 5, 30, 3}) prompts.push_back(prompt_of(size, size));
+  const auto rows = std::ssize(prompts);
+  const std::shared_ptr<const Model> model = models::with_cache(*model_, rows, kPositions);
+  const std::shared_ptr<const Model> shorter = models::with_cache(*model_, rows, kPositions / 2);
+  Reading one_by_one(model, prompts), together(shorter, prompts);
+  const auto packed = packed_prompts(together.session.model());
+  EXPECT_EQ(packed == nullptr, GetParam().name == "dynamic") << "rotations depend on the text's length";
+  if (!packed) return;
+  together.session.add_entries(packed);
+  together.session.grow_cache(kPositions);
+  one_by_one.read(true);
+  together.read(false);
+  EXPECT_EQ(together.runs(), 2) << "91 tokens, 64 of them at a time";
+  for (const State& state : model->states()) {
+    if (!cache_layout(state)) continue;
+    const Tensor got = together.session.state(state.name), expected = one_by_one.session.state(state.name);
+    const int64_t each = state.type.numel() / (rows * kPositions);
+    for (size_t r = 0; r < prompts.size(); ++r) {
+      EXPECT_EQ(together.rows[r].text->cached, std::ssize(prompts[r]) - 1);
+      const auto begin = static_cast<int64_t>(r) * kPositions * each;
+      for (int64_t i = begin; i < begin + (std::ssize(prompts[r]) - 1) * each; ++i)
+        ASSERT_NEAR(got.as<float>()[static_cast<size_t>(i)], expected.as<float>()[static_cast<size_t>(i)],
+                    1e-4)
+            << state.name << " of text " << r;
+      for (int64_t i = begin + (std::ssize(prompts[r]) - 1) * each; i < begin + kPositions * each; ++i)
+        ASSERT_EQ(got.as<float>()[static_cast<size_t>(i)], 0) << "nothing is written behind text " << r;
+    }
+  }
+}
+
+// A share of 96 rows is three of them.
+TEST(Company, RequestsThatWaitForARowBeginInGroups) {
+  const Tokens prompt = {1};
+  generation::WorkClock clock;
+  generation::CacheRows rows(96);
+  for (generation::Row& row : rows.all()) {
+    row.text->tokens = prompt;
+    row.task =
+        std::make_unique<generation::Task>(generation::Submission{1, {prompt}}, *row.text,
+                                           generation::Task::Context{.clock = clock, .capacity = kPositions});
+  }
+  generation::Company several(12), none(1);
+  EXPECT_FALSE(several.wait(rows, 5)) << "no row is free";
+  rows.all()[7].task.reset();
+  for (int step = 0; step < 11; ++step) EXPECT_TRUE(several.wait(rows, 5)) << step;
+  EXPECT_FALSE(several.wait(rows, 5)) << "for so many steps";
+  several.begin();
+  EXPECT_TRUE(several.wait(rows, 5));
+  EXPECT_FALSE(several.wait(rows, 1)) << "it has a row";
+  EXPECT_FALSE(none.wait(rows, 5));
+  for (const size_t row : {8, 9}) rows.all()[row].task.reset();
+  EXPECT_FALSE(several.wait(rows, 5)) << "three rows are free";
 }
 
 INSTANTIATE_TEST_SUITE_P(

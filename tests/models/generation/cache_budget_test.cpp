@@ -7,14 +7,17 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "executor/generation/engine.h"
+#include "executor/generation/prefix_store.h"
 #include "executor/runtime/aligned_memory.h"
 #include "executor/runtime/mapped_rows.h"
 #include "models/generation/generator.h"
 #include "models/zoo.h"
 #include "passes/core/quantized_cache.h"
+#include "schema/graph/caches.h"
 
 namespace genesis::generation {
 namespace {
@@ -312,6 +315,34 @@ TEST(PrefixStore, TextsThatComeBackAreNotReadAgain) {
         EXPECT_GT(cached[1], cached[0] + 300);
       }
     }
+}
+
+// Caches move when they grow and when weights are stored. Another row still gets what was kept.
+TEST(PrefixStore, FindsCachesThatHaveMoved) {
+  constexpr int64_t kUnit = 16, kSize = 2 * kUnit;
+  Session session = text::open_for_generation(models::with_cache(*small(1), 3, 64), {.threads = 2});
+  PrefixStore store(session, 1 << 20, kUnit);
+  Text text;
+  for (int64_t i = 0; i <= kSize; ++i) text.tokens.push_back(i);
+  text.cached = text.size(), text.shareable = kSize;
+  std::map<std::string, std::vector<float>> held;  // by cache: the first row
+  for (const State& state : session.model().states()) {
+    if (!cache_layout(state)) continue;
+    const Tensor values = Tensor::rand(state.type.shape.sizes(), held.size());
+    session.set_state(state.name, values);
+    const auto begin = values.as<float>().begin();
+    held[state.name].assign(begin, begin + kSize * state.type.numel() / (3 * 64));
+  }
+  store.save(text, 0);
+  session.grow_cache(kPositions);
+  Text other;
+  store.load(other, 2, text.tokens, kSize);
+  EXPECT_EQ(other.cached, kSize);
+  for (const auto& [name, values] : held) {
+    const Tensor now = session.state(name);
+    const auto row = now.as<float>().begin() + 2 * now.type().numel() / 3;
+    EXPECT_TRUE(std::equal(values.begin(), values.end(), row)) << name;
+  }
 }
 
 TEST(CacheBudget, RefusesMemoryForLessThanOneText) {

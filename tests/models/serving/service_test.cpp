@@ -290,8 +290,10 @@ TEST_F(Serve, CancelRequest) {
   const Json made =
       ask(*service, "/v1/completions", {{"prompt", "In"}, {"max_tokens", 2}, {"ignore_eos", true}});
   EXPECT_EQ(made["usage"]["completion_tokens"], 2);
-  EXPECT_NE(service->host().metrics.text().find("genesis_texts_total{reason=\"cancelled\"} 2"),
-            std::string::npos);
+  const std::string metrics = service->host().metrics.text();
+  for (const char* part : {"genesis_texts_total{reason=\"cancelled\"} 2", "genesis_prompt_runs_total{tokens=",
+                           "genesis_step_run_seconds_total{rows=", "genesis_engine_seconds_total "})
+    EXPECT_NE(metrics.find(part), std::string::npos) << part;
   while (!service->is_idle()) std::this_thread::yield();
 }
 
