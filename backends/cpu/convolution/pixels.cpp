@@ -14,6 +14,8 @@ constexpr int64_t kMaxMergedChannels = 8;  // taps of a row are one run of numbe
 constexpr int64_t kChunkBytes =
     512 << 10;  // pixels that meet one panel of weights after another: a part of L2
 constexpr int64_t kMinChunkTiles = 8;
+constexpr double kTaskSums = 1 << 20;  // a task adds so many products: it takes some 15 us
+constexpr double kMaxTasks = 16;
 
 int64_t pieces_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -162,6 +164,17 @@ struct PixelTask {
   }
 };
 
+// Returns the tiles of a task. Large products are cut into enough tasks for several threads.
+int64_t chunk_tiles(const PixelProduct& p, const PixelFunctions& functions, int64_t tiles, int64_t parts) {
+  const ConvolutionShape& s = p.shape;
+  const int64_t most =
+      std::max(kMinChunkTiles, kChunkBytes / (functions.pixels * 4 * std::max<int64_t>(1, s.in_each)));
+  const double sums = static_cast<double>(p.pixels()) * static_cast<double>(s.out() * s.depth());
+  const auto tasks = static_cast<int64_t>(std::clamp(sums / kTaskSums, 1.0, kMaxTasks));
+  const int64_t wanted = pieces_of(tasks, s.groups * parts);
+  return pieces_of(tiles, std::min(tiles, std::max(pieces_of(tiles, most), wanted)));
+}
+
 void run_pixels(const KernelContext& c) {
   const auto& p = c.prepared<PixelProduct>();
   const ConvolutionShape& s = p.shape;
@@ -176,9 +189,7 @@ void run_pixels(const KernelContext& c) {
   }
   const int64_t panels = p.group_panels(), parts = pieces_of(panels, functions.panels);
   const int64_t tiles = pieces_of(p.pixels(), functions.pixels);
-  const int64_t most =
-      std::max(kMinChunkTiles, kChunkBytes / (functions.pixels * 4 * std::max<int64_t>(1, s.in_each)));
-  const int64_t chunks = pieces_of(tiles, most), chunk = pieces_of(tiles, chunks);
+  const int64_t chunk = chunk_tiles(p, functions, tiles, parts), chunks = pieces_of(tiles, chunk);
   parallel_chunks(chunks * s.groups * parts, [&](int64_t index) {
     const int64_t part = index % parts, group = index / parts % s.groups,
                   first = index / parts / s.groups * chunk;
