@@ -90,6 +90,20 @@ void expect_alike(const Logits& got, const Logits& expected, double tolerance) {
   }
 }
 
+// Returns how many tokens have a logit that differs by more than `tolerance` of the largest one.
+int64_t tokens_apart(const Logits& got, const Logits& expected, double tolerance) {
+  int64_t apart = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    double size = 0, difference = 0;
+    for (size_t j = 0; j < expected[i].size(); ++j) {
+      size = std::max(size, std::abs(expected[i][j]));
+      difference = std::max(difference, std::abs(got[i].at(j) - expected[i][j]));
+    }
+    apart += !(difference <= tolerance * size);
+  }
+  return apart;
+}
+
 // bf16 has 8 bits, and both implementations round between layers.
 double tolerance_of(DType dtype) { return dtype == DType::f32 ? 1e-4 : 0.05; }
 
@@ -167,8 +181,9 @@ TEST_F(Decode, OneKernelForMixturesIsTheSeparateKernels) {
                                                             {"position", Tensor::of<int64_t>({1}, {0})}});
     EXPECT_GE(std::count(kernels.begin(), kernels.end(), "megakernel"), 3 * 7);
     const Logits got = decode(cuda, 100, 12);
-    // Packed weights take x in bytes, once before and once behind the factors: close scores may choose another expert.
-    expect_alike(got, decode(one_by_one, 100, 12), format == WeightFormat::kPlain ? 0.05 : 0.15);
+    // Packed weights take x in bytes, which both round elsewhere, so that close scores may choose another expert: on a CPU, products
+    // with x in bytes and without differ by more than 5% in 1 to 9 of 100 tokens of these models, and by 60% at most.
+    EXPECT_LE(tokens_apart(got, decode(one_by_one, 100, 12), 0.05), format == WeightFormat::kPlain ? 0 : 3);
     for (int i = 0; i < 3; ++i) ASSERT_EQ(decode(cuda, 100, 12), got) << "run " << i;
   }
 }
