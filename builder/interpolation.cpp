@@ -6,6 +6,7 @@
 
 #include "builder/functions.h"
 #include "schema/core/error.h"
+#include "schema/core/open_size.h"
 #include "schema/graph/model.h"
 #include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
@@ -257,7 +258,7 @@ Value symbolic_places(const ResizeRules& rules, const ResizedAxis& axis, Graph& 
   if (kind == "half_pixel_symmetric") return in / 2.0 * (1.0 - size / out) + half;
   if (kind == "asymmetric") return axis.scale > 0 ? x / axis.scale : x / (size / in);
   if (kind == "align_corners") return x * (in - 1.0) / where(out == 1.0, ones_like(out), out - 1.0);
-  fail("its coordinate_transformation_mode is '{}', which needs known sizes", kind);
+  throw OpenSize(fmt::format("its coordinate_transformation_mode is '{}', which needs known sizes", kind));
 }
 
 Value nearest_place(const std::string& mode, Value at) {
@@ -270,8 +271,9 @@ Value nearest_place(const std::string& mode, Value at) {
 
 Value resized_by_symbols(Value x, int axis, const ResizeRules& rules, const ResizedAxis& plan) {
   if (rules.antialias || rules.exclude_outside)
-    fail("an axis of {} elements is resized to {} with {}: expected known sizes", plan.input.to_string(),
-         plan.size.to_string(), rules.antialias ? "antialias" : "exclude_outside");
+    throw OpenSize(fmt::format("an axis of {} elements is resized to {} with {}: expected known sizes",
+                               plan.input.to_string(), plan.size.to_string(),
+                               rules.antialias ? "antialias" : "exclude_outside"));
   Graph& graph = *x.graph;
   const Value last = dim_value(graph, plan.input, DType::f64) - 1.0;
   const auto taken = [&](Value place) {
@@ -306,8 +308,9 @@ Dim scaled_size(const Dim& size, double scale) {
   }
   const double parts = scale * kParts;
   if (!(parts >= 1 && parts < 1e9) || parts != std::floor(parts))
-    fail("an axis of {} elements is resized by {}: expected a known size, or a multiple of 1/{}",
-         size.to_string(), scale, kParts);
+    throw OpenSize(
+        fmt::format("an axis of {} elements is resized by {}: expected a known size, or a multiple of 1/{}",
+                    size.to_string(), scale, kParts));
   return Dim::floor_div(size * Dim(static_cast<int64_t>(parts)), kParts);
 }
 

@@ -30,7 +30,8 @@ struct ResizedAxis {
 Dim scaled_size(const Dim& size, double scale);
 
 // Returns x with another size along an axis. x is real; integers are resized by "nearest" only. Throws Error for unknown words of the rules.
-// If a size is symbolic, the places in x are computed once it is known; `antialias`, `exclude_outside` and tf_crop_and_resize then throw.
+// If a size is symbolic, the places in x are computed once it is known; `antialias`, `exclude_outside` and tf_crop_and_resize then throw
+// OpenSize, and a run fails where places are taken from an axis that turns out to have no elements.
 Value resize_axis(Value x, int axis, const ResizeRules& rules, const ResizedAxis& plan);
 
 // These options say how torch.nn.functional.interpolate resizes the axes behind [batch, channels]. mode: nearest, nearest-exact, linear, bilinear, trilinear,

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "schema/core/error.h"
+#include "schema/core/open_size.h"
 #include "schema/core/parse_number.h"
 
 namespace genesis {
@@ -62,7 +63,8 @@ std::optional<int64_t> Dim::constant() const {
 
 int64_t Dim::value() const {
   if (!is_constant())
-    fail("dimension '{}' is symbolic where a known size is needed: bind its symbols", to_string());
+    throw OpenSize(fmt::format("dimension '{}' is symbolic where a known size is needed: bind its symbols",
+                               to_string()));
   return constant_;
 }
 

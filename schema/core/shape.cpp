@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schema/core/error.h"
+#include "schema/core/open_size.h"
 
 namespace genesis {
 
@@ -63,9 +64,13 @@ Shape broadcast(const Shape& a, const Shape& b) {
   std::vector<Dim> dims(static_cast<size_t>(rank));
   for (int i = 1; i <= rank; ++i) {
     const Dim x = i <= a.rank() ? a[a.rank() - i] : Dim(1), y = i <= b.rank() ? b[b.rank() - i] : Dim(1);
-    if (!(x == y) && !(x == Dim(1)) && !(y == Dim(1)))
-      fail("shapes {} and {} do not broadcast: sizes {} and {} differ and neither is 1", a.to_string(),
-           b.to_string(), x.to_string(), y.to_string());
+    if (!(x == y) && !(x == Dim(1)) && !(y == Dim(1))) {
+      const std::string problem =
+          fmt::format("shapes {} and {} do not broadcast: sizes {} and {} differ and neither is 1",
+                      a.to_string(), b.to_string(), x.to_string(), y.to_string());
+      if (x.is_constant() && y.is_constant()) throw Error(problem);
+      throw OpenSize(problem);
+    }
     dims[static_cast<size_t>(rank - i)] = x == Dim(1) ? y : x;
   }
   return Shape(std::move(dims));

@@ -210,14 +210,6 @@ std::vector<ItemPtr> GraphRunner::run_operator(const OnnxNode& node, const std::
   return results;
 }
 
-bool GraphRunner::has_open_sizes(const OnnxNode& node, const Frame& frame) {
-  return std::ranges::any_of(node.inputs, [&](const std::string& name) {
-    const auto found = frame.names.find(name);
-    return found != frame.names.end() && found->second && found->second->value &&
-           !found->second->value.shape().is_constant();
-  });
-}
-
 void GraphRunner::run_node(const OnnxNode& node, Frame& frame) {
   if (++translated_ > kMaxNodes)
     fail("it has more than {} nodes after loops are unrolled and functions are inlined", kMaxNodes);
@@ -241,14 +233,9 @@ void GraphRunner::run_node(const OnnxNode& node, Frame& frame) {
     }
   };
   with_context(translate, [&] {
-    const char* advice =
-        has_open_sizes(node, frame)
-            ? ", whose operands have open sizes: if the program needs known ones, or multiples of a "
-              "number, give them as in --set NAME=640 or NAME=32*h"
-            : "";
-    return fmt::format("in the node '{}' ({}){}",
+    return fmt::format("in the node '{}' ({})",
                        node.name.empty() ? fmt::format("{}", fmt::join(node.outputs, ",")) : node.name,
-                       node.op, advice);
+                       node.op);
   });
 }
 

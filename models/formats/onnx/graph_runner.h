@@ -34,7 +34,6 @@ class GraphRunner {
   std::vector<ItemPtr> run_function(const OnnxFunction& function, const OnnxNode& node,
                                     const std::vector<ItemPtr>& inputs);
   void run_node(const OnnxNode& node, Frame& frame);
-  static bool has_open_sizes(const OnnxNode& node, const Frame& frame);
   std::vector<ItemPtr> run_operator(const OnnxNode& node, const std::vector<ItemPtr>& inputs,
                                     const Frame& frame);
   ItemPtr find(const std::string& name, const Frame& frame) const;

@@ -6,6 +6,7 @@
 #include "models/formats/onnx/graph_runner.h"
 #include "models/formats/onnx/operators.h"
 #include "schema/core/error.h"
+#include "schema/core/open_size.h"
 #include "schema/file/io/file_ending.h"
 
 namespace genesis::models::onnx {
@@ -55,7 +56,7 @@ class Importer {
     runner.check_operators_are_known();
     std::vector<ItemPtr> inputs;
     for (const std::string& name : file_.graph.inputs) inputs.push_back(input(g, name));
-    const std::vector<ItemPtr> outputs = runner.run_main(inputs);
+    const std::vector<ItemPtr> outputs = run(runner, inputs);
     for (size_t i = 0; i < outputs.size(); ++i) add_output(g, file_.graph.outputs[i], *outputs[i]);
     settle_sizes();
     model_->metadata["architecture"] = "onnx";
@@ -79,6 +80,18 @@ class Importer {
 
   bool is_initializer(const std::string& name) const {
     return std::ranges::any_of(file_.graph.tensors, [&](const OnnxTensor& t) { return t.name == name; });
+  }
+
+  static std::vector<ItemPtr> run(GraphRunner& runner, const std::vector<ItemPtr>& inputs) {
+    try {
+      return runner.run_main(inputs);
+    } catch (OpenSize& error) {
+      error.add_context(
+          "the sizes of the file are open: if the program needs known ones, or multiples of a number, give "
+          "them as "
+          "in --set NAME=640 or NAME=32*h");
+      throw;
+    }
   }
 
   // Returns nothing for an input that is an initializer.

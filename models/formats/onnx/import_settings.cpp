@@ -22,9 +22,19 @@ std::vector<std::string> split_list(const std::string& text) {
   return words;
 }
 
+Dim size_of(const std::string& text) {
+  const Dim size = Dim::parse(text);
+  std::vector<std::string> symbols;
+  size.collect_symbols(symbols);
+  Bindings ones;
+  for (const std::string& symbol : symbols) ones[symbol] = 1;
+  if (size.substitute(ones).value() < 0) fail("expected a size, such as 1 or 32*h, got '{}'", text);
+  return size;
+}
+
 Shape shape_of(const std::string& text) {
   Shape shape;
-  for (const std::string& word : split_list(text)) shape.push_back(Dim::parse(word));
+  for (const std::string& word : split_list(text)) shape.push_back(size_of(word));
   return shape;
 }
 
@@ -83,9 +93,7 @@ ImportOptions options_of(const OnnxFile& file, const std::map<std::string, std::
       if (key.ends_with(kShape) && input_named(key.substr(0, key.size() - kShape.size()))) {
         options.shapes[key.substr(0, key.size() - kShape.size())] = shape_of(text);
       } else if (sizes.contains(key)) {
-        const Dim size = Dim::parse(text);
-        if (size.is_constant() && size.value() < 0) fail("expected a size, such as 1 or 32*h");
-        options.sizes[key] = size;
+        options.sizes[key] = size_of(text);
       } else if (const OnnxType* type = input_named(key)) {
         options.values[key] = value_of(*type, text);
       } else {
