@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "schema/core/attributes.h"
-#include "schema/core/moment_format.h"
+#include "schema/ops/nn/optimizer.h"
 
 namespace genesis::optim {
 

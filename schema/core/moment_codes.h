@@ -19,6 +19,8 @@
 
 namespace genesis {
 
+inline constexpr int64_t kMomentBlock = 256;  // consecutive values that share the scale of their codes
+
 // Bits of the smallest f32 with 16 magnitudes an octave, and its code.
 inline constexpr int32_t kFineM = 0x3d800000, kFineV = 0x39800000, kFineCode = 63;
 inline constexpr int32_t kSmallestNormal = 0x00800000, kInfinity = 0x7f800000;

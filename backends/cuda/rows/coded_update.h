@@ -7,7 +7,6 @@
 #include "backends/cuda/device/warp_greatest.h"
 #include "backends/cuda/rows/optimizer_update.h"
 #include "schema/core/moment_codes.h"
-#include "schema/core/moment_format.h"
 
 namespace genesis::cuda {
 

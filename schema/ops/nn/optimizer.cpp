@@ -1,6 +1,7 @@
 // Rules of the optimizer ops: they check the inputs, and results have the types of the inputs they replace.
 #include "schema/ops/nn/optimizer.h"
 
+#include "schema/core/moment_codes.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/gradient.h"

@@ -5,8 +5,19 @@
 // parameter and state bit for bit unchanged: a step whose gradients overflowed is skipped without involving the host.
 #pragma once
 
-#include "schema/core/moment_format.h"
 #include "schema/graph/graph.h"
+
+namespace genesis {
+
+// Names how an optimizer keeps the moments of a parameter: as numbers, or as codes of 8 bits (schema/core/moment_codes.h).
+enum class MomentFormat : uint8_t { kF32, k8bit };
+
+}  // namespace genesis
+
+template <>
+struct genesis::EnumNames<genesis::MomentFormat> {
+  static constexpr std::string_view names[] = {"f32", "8bit"};
+};
 
 namespace genesis {
 

@@ -4,7 +4,6 @@
 
 #include "backends/cpu/simd/highway_targets.h"
 #include "schema/core/checked_size.h"
-#include "schema/core/moment_codes.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/nn/optimizer.cpp"

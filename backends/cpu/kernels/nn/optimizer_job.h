@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "schema/core/dtype.h"
-#include "schema/core/moment_format.h"
+#include "schema/core/moment_codes.h"
 
 namespace genesis::cpu {
 
