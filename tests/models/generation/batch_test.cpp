@@ -154,6 +154,12 @@ TEST_P(Batches, TheSizeOfChunksChangesNothing) {
   }
 }
 
+int64_t runs_of(const generation::RunTimes& times) {
+  int64_t count = 0;
+  for (const auto& each : times.classes()) count += each.runs;
+  return count;
+}
+
 // Texts with a row each, whose prompts are read one by one or, where the session has fill_packed, several at once.
 struct Reading {
   Session session;
@@ -170,24 +176,39 @@ struct Reading {
           generation::Task::Context{.clock = clock, .capacity = kPositions});
     }
   }
-  int64_t runs() const {
-    int64_t count = 0;
-    for (const auto& each : times.classes()) count += each.runs;
-    return count;
-  }
-  void read(bool by_length_alone) {
+  void read(bool by_length_alone, int64_t chunk = 64) {
     std::vector<size_t> all;
     for (size_t r = 0; r < rows.size(); ++r) all.push_back(r);
     generation::PromptReader reader(
         session, rows, all,
-        {.chunk = 64, .capacity = kPositions, .by_length_alone = by_length_alone, .cheap = 8});
+        {.chunk = chunk, .capacity = kPositions, .by_length_alone = by_length_alone, .cheap = 8});
     reader.fill_cache(
         1000, [](size_t) {}, times);
     for (const size_t r : all) EXPECT_TRUE(reader.has_read(r));
   }
 };
 
-// The caches then hold what they hold when each prompt was read by itself.
+// The caches must then hold what they hold when each prompt was read by itself.
+void expect_same_caches(const Reading& together, const Reading& one_by_one) {
+  const auto& rows = together.rows;
+  for (const State& state : together.session.model().states()) {
+    if (!cache_layout(state)) continue;
+    const Tensor got = together.session.state(state.name), expected = one_by_one.session.state(state.name);
+    const int64_t each = got.numel() / (std::ssize(rows) * kPositions);
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const int64_t read = rows[r].text->size() - 1;
+      EXPECT_EQ(rows[r].text->cached, read);
+      const auto begin = static_cast<int64_t>(r) * kPositions * each;
+      for (int64_t i = begin; i < begin + read * each; ++i)
+        ASSERT_NEAR(got.as<float>()[static_cast<size_t>(i)], expected.as<float>()[static_cast<size_t>(i)],
+                    1e-4)
+            << state.name << " of text " << r;
+      for (int64_t i = begin + read * each; i < begin + kPositions * each; ++i)
+        ASSERT_EQ(got.as<float>()[static_cast<size_t>(i)], 0) << "nothing is written behind text " << r;
+    }
+  }
+}
+
 TEST_P(Batches, SeveralPromptsAreReadInOneRun) {
   std::vector<Tokens> prompts;
   for (const int64_t size : {9, 1, 32, 2, 17, 5, 30, 3}) prompts.push_back(prompt_of(size, size));
@@ -202,22 +223,8 @@ TEST_P(Batches, SeveralPromptsAreReadInOneRun) {
   together.session.grow_cache(kPositions);
   one_by_one.read(true);
   together.read(false);
-  EXPECT_EQ(together.runs(), 2) << "91 tokens, 64 of them at a time";
-  for (const State& state : model->states()) {
-    if (!cache_layout(state)) continue;
-    const Tensor got = together.session.state(state.name), expected = one_by_one.session.state(state.name);
-    const int64_t each = state.type.numel() / (rows * kPositions);
-    for (size_t r = 0; r < prompts.size(); ++r) {
-      EXPECT_EQ(together.rows[r].text->cached, std::ssize(prompts[r]) - 1);
-      const auto begin = static_cast<int64_t>(r) * kPositions * each;
-      for (int64_t i = begin; i < begin + (std::ssize(prompts[r]) - 1) * each; ++i)
-        ASSERT_NEAR(got.as<float>()[static_cast<size_t>(i)], expected.as<float>()[static_cast<size_t>(i)],
-                    1e-4)
-            << state.name << " of text " << r;
-      for (int64_t i = begin + (std::ssize(prompts[r]) - 1) * each; i < begin + kPositions * each; ++i)
-        ASSERT_EQ(got.as<float>()[static_cast<size_t>(i)], 0) << "nothing is written behind text " << r;
-    }
-  }
+  EXPECT_EQ(runs_of(together.times), 2) << "91 tokens, 64 of them at a time";
+  expect_same_caches(together, one_by_one);
 }
 
 // A share of 96 rows is three of them.
@@ -324,6 +331,23 @@ TEST(Batch, TokensStreamByRowAndResultsComeAsTheyEnd) {
   EXPECT_EQ(ended, (std::vector<size_t>{1, 2, 3, 0}));
   EXPECT_EQ(std::vector<size_t>(order.begin(), order.begin() + 4), (std::vector<size_t>{0, 1, 0, 1}));
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(results[i].text, streamed[i]);
+}
+
+TEST(Batch, TheStepThatReadsTheEndOfAPromptCountsAmongThePrompts) {
+  Reading one(models::with_cache(*make({"qwen2", "qwen2"}), 1, kPositions), {prompt_of(9, 1)});
+  generation::PromptReader reader(
+      one.session, one.rows, {0},
+      {.chunk = 64, .capacity = kPositions, .by_length_alone = false, .cheap = 8});
+  generation::Work work;
+  generation::Decoding decoding(one.session, one.rows, kVocabulary, false, true, work);
+  reader.fill_cache(
+      1000, [](size_t) {}, work.prompts);
+  one.rows[0].task->prompt_is_read();
+  decoding.begin(reader.last());
+  for (int step = 0; step < 3; ++step) EXPECT_TRUE(decoding.step());
+  EXPECT_EQ(work.prompts.classes()[4].runs, 1) << "12 tokens";
+  EXPECT_EQ(runs_of(work.prompts), 1);
+  EXPECT_EQ(runs_of(work.steps), 2);
 }
 
 TEST(Batch, MistakesAreNamedBeforeTheFirstStep) {
