@@ -4,10 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include "builder/genesis.h"
 #include "executor/generation/prompt_reader.h"
 #include "models/generation/generator.h"
 #include "models/generation/packed_prompts.h"
 #include "models/zoo.h"
+#include "passes/core/inline_graph.h"
+#include "passes/core/match.h"
 #include "schema/graph/caches.h"
 #include "tests/op_harness.h"
 
@@ -225,6 +228,47 @@ TEST_P(Batches, SeveralPromptsAreReadInOneRun) {
   together.read(false);
   EXPECT_EQ(runs_of(together.times), 2) << "91 tokens, 64 of them at a time";
   expect_same_caches(together, one_by_one);
+}
+
+// Returns the model with a prefill_row where some nodes are replaced, and which may read tokens below 0 as 0. `replace` gets the
+// builder, too.
+std::shared_ptr<const Model> with_prefill_row(
+    const Model& model, bool limits_tokens,
+    const std::function<Value(GraphBuilder&, const Node&, const std::vector<Value>&)>& replace) {
+  const auto made = std::make_shared<Model>(model);
+  made->remove_entry("prefill_row");
+  const Graph& from = model.entry("prefill_row");
+  GraphBuilder g(*made, "prefill_row");
+  std::vector<Value> inputs;
+  for (const ValueId id : from.inputs())
+    inputs.push_back(g.input(from.value(id).name, from.type(id).dtype, from.type(id).shape));
+  if (limits_tokens) inputs[0] = maximum(inputs[0], 0);
+  const auto part = passes::inline_graph(
+      g, from, inputs, {},
+      [&](const Node& node, const std::vector<Value>& of) { return replace(g, node, of); });
+  for (const auto& [name, value] : part.outputs) g.output(name, value);
+  for (const auto& [state, value] : part.updates) g.graph().add_update(state, value);
+  return made;
+}
+
+// A file may come with a prefill_row of its own.
+TEST(Batch, PromptsArePackedOnlyWhereEachSeesItselfAlone) {
+  const std::shared_ptr<const Model> model = models::with_cache(*make({"qwen2", "qwen2"}), 2, kPositions);
+  const auto as_it_is = [](auto&, auto&, auto&) { return Value(); };
+  EXPECT_NE(packed_prompts(*with_prefill_row(*model, true, as_it_is)), nullptr);
+  const auto sees_all = [](auto&, const Node& node, const std::vector<Value>& of) {
+    auto attention = passes::match<ops::Attention>(node);
+    if (!attention) return Value();
+    attention.attributes.causal = false;
+    return genesis::attention(of[0], of[1], of[2], attention.attributes, {}, of[3]);
+  };
+  EXPECT_EQ(packed_prompts(*with_prefill_row(*model, false, sees_all)), nullptr) << "each token sees all";
+  const auto without_places = [](GraphBuilder& g, const Node& node, const std::vector<Value>& of) {
+    const bool is_positions = node.op->info.name == "maximum" && of[0].rank() == 2;
+    return is_positions ? unsqueeze(arange(g.graph(), of[0].dim(1)) * 0, 0) : Value();
+  };
+  EXPECT_EQ(packed_prompts(*with_prefill_row(*model, true, without_places)), nullptr)
+      << "the limited tokens are no positions";
 }
 
 // A share of 96 rows is three of them.
