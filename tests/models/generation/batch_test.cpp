@@ -230,6 +230,23 @@ TEST_P(Batches, SeveralPromptsAreReadInOneRun) {
   expect_same_caches(together, one_by_one);
 }
 
+// The next power of two above 71 tokens, and a quarter of 512, are more than the 96 positions of all rows.
+TEST_P(Batches, ARunIsNoLongerThanTheCache) {
+  const std::vector<Tokens> prompts = {prompt_of(32, 1), prompt_of(25, 2), prompt_of(17, 3)};
+  const std::shared_ptr<const Model> model = models::with_cache(*model_, 3, kPositions);
+  Reading one_by_one(model, prompts);
+  one_by_one.read(true);
+  const auto packed = packed_prompts(one_by_one.session.model());
+  for (const int64_t chunk : {128, 512}) {
+    if (!packed) continue;
+    Reading together(model, prompts);
+    together.session.add_entries(packed);
+    together.read(false, chunk);
+    EXPECT_EQ(runs_of(together.times), 1);
+    expect_same_caches(together, one_by_one);
+  }
+}
+
 // Returns the model with a prefill_row where some nodes are replaced, and which may read tokens below 0 as 0. `replace` gets the
 // builder, too.
 std::shared_ptr<const Model> with_prefill_row(
