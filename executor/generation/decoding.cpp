@@ -156,21 +156,36 @@ bool Decoding::start() {
     step.positions.push_back(row.text->size() + ahead);
   }
   if (step.rows.empty()) return false;
+  {
+    const Stopwatch watch(step.seconds);
+    launch(step);
+  }
+  under_way_.push_back(std::move(step));
+  return true;
+}
+
+void Decoding::launch(Step& step) {
   if (std::exchange(has_old_positions_, false)) {
     set_rows_ = std::ranges::count_if(rows_, &Row::goes_on);
     set_sampling_positions(session_, sampling_rows(size_));
   }
   if (std::exchange(has_old_bias_, false)) set_sampling_bias(session_, sampling_rows(size_), vocabulary_);
   const First first = std::exchange(first_, {});
-  naming_positions(step, [&] { session_.start(first.entry.empty() ? decode_ : first.entry, first.inputs); });
-  under_way_.push_back(std::move(step));
-  return true;
+  const bool reads_prompt = !first.entry.empty();
+  step.times = reads_prompt ? &work_.prompts : &work_.steps;
+  step.size = reads_prompt ? first.inputs.at("tokens").numel() : size();
+  naming_positions(step, [&] { session_.start(reads_prompt ? first.entry : decode_, first.inputs); });
 }
 
-// Takes the tokens of the oldest step under way. A row that has ended in the meantime ignores its token.
 void Decoding::take() {
   const Step step = std::move(under_way_.front());
   under_way_.pop_front();
+  step.times->measure(
+      step.size, [&] { take(step); }, step.seconds);
+}
+
+// Takes the tokens of a step. A row that has ended in the meantime ignores its token.
+void Decoding::take(const Step& step) {
   NamedTensors outputs;
   naming_positions(step, [&] { outputs = session_.result(); });
   const auto tokens = outputs.at("token").as<int64_t>();
@@ -189,7 +204,13 @@ void Decoding::take() {
 bool Decoding::speculate() {
   if (!speculation_ || !under_way_.empty() || !first_.entry.empty() || !(features() == SamplingFeatures{}))
     return false;
-  if (!speculation_->step()) return false;
+  double seconds = 0;
+  {
+    const Stopwatch watch(seconds);
+    if (!speculation_->step()) return false;
+  }
+  work_.steps.measure(
+      size(), [] {}, seconds);
   has_old_positions_ = true;
   return true;
 }

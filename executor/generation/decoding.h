@@ -12,6 +12,7 @@
 #include "executor/generation/entry_points.h"
 #include "executor/generation/sampling_states.h"
 #include "executor/generation/speculation.h"
+#include "executor/generation/stopwatch.h"
 #include "executor/session.h"
 
 namespace genesis::generation {
@@ -45,14 +46,16 @@ class Decoding {
   // With `runs_ahead`, a step is started before the tokens of the previous one are read. With `idles_at_begin`, rows without a
   // request read the first token of their text again and not the last one, so that steps do not read their caches; the last bits
   // of what the cache holds of that token may change. `speculation` chooses several tokens in a step; null: each step chooses one.
+  // `work` counts each step when its tokens are taken, and must outlive this object.
   Decoding(Session& session, std::vector<Row>& rows, int64_t vocabulary, bool runs_ahead, bool idles_at_begin,
-           std::unique_ptr<Speculation> speculation = {})
+           Work& work, std::unique_ptr<Speculation> speculation = {})
       : session_(session),
         rows_(rows),
         step_rows_(session, rows.size(), speculation || (session.is_asynchronous() && !idles_at_begin)),
         vocabulary_(vocabulary),
         runs_ahead_(runs_ahead),
         idles_at_begin_(idles_at_begin),
+        work_(work),
         speculation_(std::move(speculation)) {}
   ~Decoding() { forget(); }
   Decoding(const Decoding&) = delete;
@@ -89,13 +92,18 @@ class Decoding {
   struct Step {
     std::vector<size_t> rows;        // rows that it chooses a token for
     std::vector<int64_t> positions;  // positions of the chosen tokens
+    RunTimes* times = nullptr;       // counts it as a run of this size
+    int64_t size = 0;
+    double seconds = 0;  // its start took so long
   };
   bool start();
+  void launch(Step& step);
   bool start_steps();
   bool speculate();
   bool follows_text() const;
   bool has_ended_rows() const;
   void take();
+  void take(const Step& step);
   [[noreturn]] void drain_before(const std::exception_ptr& error);
   std::vector<SamplingRow> sampling_rows(size_t count) const;
   size_t wanted_size() const;
@@ -107,6 +115,7 @@ class Decoding {
   const StepRows step_rows_;
   const int64_t vocabulary_;
   const bool runs_ahead_, idles_at_begin_;
+  Work& work_;
   const std::unique_ptr<Speculation> speculation_;
   bool has_old_positions_ = false, has_old_bias_ = false;  // states that the next step of decode_ needs anew
   size_t size_ = 0;                                        // rows of the steps, the first ones

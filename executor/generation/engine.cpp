@@ -43,7 +43,7 @@ class Engine::Impl {
         store_(session, options.reuse_prefixes && !reads_again_ ? options.prefix_bytes : 0, limits_.chunk),
         company_(!limits_.by_length_alone && session.has_entry(kFillPacked) ? kPackedTexts : 1),
         runs_ahead_(!options.drafts.drafter && options.run_ahead.value_or(session.is_asynchronous())),
-        decoding_(session, rows_.all(), vocabulary_, runs_ahead_, !limits_.by_length_alone,
+        decoding_(session, rows_.all(), vocabulary_, runs_ahead_, !limits_.by_length_alone, work_,
                   make_speculation()) {
     if (!budget_.is_limited()) session.reset_states(StateRole::kCache);
   }
@@ -150,6 +150,7 @@ class Engine::Impl {
   PrefixStore store_;
   Company company_;
   const bool runs_ahead_;
+  Work work_;
   Decoding decoding_;
   Inbox inbox_;
   std::deque<Submission> queue_;
@@ -158,7 +159,6 @@ class Engine::Impl {
   std::set<std::pair<std::string, Bindings>> compiled_;
   WorkClock clock_;
   bool busy_ = false, must_begin_ = false;  // decoding_ does not have the present state of the rows
-  Work work_;
 };
 
 bool Engine::Impl::step() {
@@ -176,7 +176,7 @@ bool Engine::Impl::step() {
     adapters_.update();
     read_prompts();
   }
-  if (decoding_.goes_on()) attempt([&] { work_.steps.measure(decoding_.size(), [&] { decoding_.step(); }); });
+  if (decoding_.goes_on()) attempt([&] { decoding_.step(); });
   if (!decoding_.goes_on()) decoding_.forget();
   deliver();
   return !is_idle();

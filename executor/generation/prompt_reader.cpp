@@ -172,9 +172,12 @@ PromptReader::Chunk PromptReader::packed(const std::vector<size_t>& rows) const 
     chunk.parts.push_back({0, end_of(rows_[row])});
     chunk.size += chunk.parts.back().count;
   }
-  // Few sizes: the first run of each waits for its plan.
+  // Few sizes: the first run of each waits for its plan. A text's tokens are written from a tensor of this size, which must not be
+  // longer than the cache.
   const auto whole = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(chunk.size)));
-  chunk.size = std::clamp(whole, std::max<int64_t>(limits_.chunk / 4, 1), limits_.chunk);
+  const int64_t most = std::min(limits_.chunk, std::ssize(rows_) * limits_.capacity),
+                least = std::max<int64_t>(limits_.chunk / 4, 1);
+  chunk.size = std::clamp(whole, std::min(least, most), most);
   return chunk;
 }
 

@@ -43,13 +43,14 @@ class RunTimes {
     int64_t runs = 0;
     double seconds = 0;
   };
-  // Counts what `run` does, which may throw, as a run of this size, 1 or more.
+  // Counts what `run` does, which may throw, as a run of this size, 1 or more, that has taken `before` seconds already.
   template <class Run>
-  void measure(int64_t size, const Run& run) {
+  void measure(int64_t size, const Run& run, double before = 0) {
     size_t i = 0;
     while ((int64_t{1} << i) < size) ++i;
     Class& own = classes_[i];
     const Stopwatch watch(own.seconds);
+    own.seconds += before;
     ++own.runs;
     run();
   }
@@ -59,11 +60,15 @@ class RunTimes {
   std::array<Class, 64> classes_{};
 };
 
-// The work of an engine so far, plans and kernels that were made for it included.
+// The work of an engine so far. Neither class of runs has the time in which their plans were made.
 struct Work {
-  RunTimes prompts;    // runs that read prompts, by their tokens, padding included
-  RunTimes steps;      // steps that chose tokens, by their rows
-  double seconds = 0;  // the sum of all calls of Engine::step()
+  // Runs that read prompts, by their tokens, padding included. The step that reads the end of a prompt and chooses the first token
+  // is one of them.
+  RunTimes prompts;
+  // Other steps that chose tokens, by their rows. A step counts when its tokens are taken.
+  RunTimes steps;
+  // The sum of all calls of Engine::step(), plans and kernels that were made in them included.
+  double seconds = 0;
 };
 
 }  // namespace genesis::generation

@@ -68,7 +68,9 @@ class PackedPrompts {
     if (const auto attention = passes::match<ops::Attention>(node)) {
       const bool reads_new_tokens = !attention->packed() && appended_.contains(node.inputs[1].index) &&
                                     appended_.contains(node.inputs[2].index);
-      if (reads_new_tokens && attention->has_key_length && !attention->has_mask && !attention->has_key_start)
+      // Without `causal`, a token would see the texts behind its own.
+      if (reads_new_tokens && attention->causal && attention->has_key_length && !attention->has_mask &&
+          !attention->has_key_start)
         return genesis::attention(of[0], of[1], of[2], attention.attributes, {}, {}, first_);
     }
     if (!is_positions(node)) return {};
@@ -81,11 +83,21 @@ class PackedPrompts {
     return row && row->axis == 0 && is_cache(row.input(0));
   }
 
-  // The positions of the tokens, of which prefill_row takes those beyond its text to be that of the last one.
+  // The positions of the tokens, of which prefill_row takes those beyond its text to be that of the last one. A model may limit its
+  // tokens in the same way.
   bool is_positions(const Node& node) const {
     if (node.op->info.name != "maximum") return false;
     const TensorType& type = from_.type(node.outputs[0]);
-    return type.dtype == DType::i64 && type.shape == from_.type(from_.inputs()[0]).shape;
+    const ValueId tokens = from_.inputs()[0], position = from_.inputs()[1];
+    return type.dtype == DType::i64 && type.shape == from_.type(tokens).shape && needs(node, position) &&
+           !needs(node, tokens);
+  }
+
+  bool needs(const Node& node, ValueId input) const {
+    const std::vector<bool> needed = passes::needed_by(from_, {passes::id_of(from_, node)});
+    for (size_t i = 0; i < needed.size(); ++i)
+      if (needed[i] && std::ranges::count(from_.nodes()[i].inputs, input) > 0) return true;
+    return false;
   }
 
   Value appended(const Node& node, Value tokens) {

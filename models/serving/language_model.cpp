@@ -104,21 +104,22 @@ int64_t step_bytes(const std::shared_ptr<const Model>& model, const LanguageOpti
   std::optional<CachePages> pages;  // a device's memory has no room for all rows
   if (options.cache_bytes > 0 && are_mapped_pages(cache_page_bytes(session.device())))
     pages.emplace(session, CachePages::Use::kPages, options.cache_bytes);
-  const int64_t chunk = std::min(options.text.prefill_chunk, generation::positions_of_cache(session.model()));
+  const int64_t positions = generation::positions_of_cache(session.model()),
+                most = generation::rows_of_cache(session.model()) * positions;
+  const int64_t chunk = std::min(options.text.prefill_chunk, positions);
   const char* fill =
       session.model().find_entry(generation::kFillRow) ? generation::kFillRow : generation::kFillCache;
   int64_t arena = session.plan(fill, {{"seq", chunk}}).arena_bytes;
-  if (!options.reproducible && session.has_entry(generation::kFillPacked))
-    arena = std::max(
-        arena, session.plan(generation::kFillPacked, {{"seq", options.text.prefill_chunk}}).arena_bytes);
+  if (!options.reproducible && session.has_entry(generation::kFillPacked)) {
+    const int64_t packed = std::min(options.text.prefill_chunk, most);
+    arena = std::max(arena, session.plan(generation::kFillPacked, {{"seq", packed}}).arena_bytes);
+  }
   for (const bool penalties : {false, true})
     arena = std::max(arena, session.plan(generation::decode_name({.penalties = penalties})).arena_bytes);
   for (const State& state : session.model().states())
     if (state.name.starts_with("sampling.")) arena += state.type.bytes();
   // A chunk of a prompt writes its row as a whole, until the rest is given back. Pages that are mapped take no more.
-  return arena + (options.cache_bytes > 0 && !pages
-                      ? cache_bytes(session.model(), {1, generation::positions_of_cache(session.model())})
-                      : 0);
+  return arena + (options.cache_bytes > 0 && !pages ? cache_bytes(session.model(), {1, positions}) : 0);
 }
 
 int64_t texts_of(const Model& model, const CacheNeeds& needs, int64_t tokens) {

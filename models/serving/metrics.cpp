@@ -117,7 +117,7 @@ std::string Metrics::work() const {
          times("genesis_step", "steps that chose tokens, by the rows that they computed at most", "rows",
                work_.steps) +
          head("genesis_engine_seconds_total", "counter",
-              "Seconds in which the engine has worked, those of its runs included.") +
+              "Seconds in which the engine has worked, plans included.") +
          fmt::format("genesis_engine_seconds_total {}\n", work_.seconds);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "executor/generation/engine.h"
+#include "executor/generation/stopwatch.h"
 #include "models/generation/generator.h"
 #include "models/zoo.h"
 #include "tests/cuda/on_gpu.h"
@@ -92,6 +93,39 @@ TEST_F(CudaBatch, TextsOfAnEngineAreThoseOfTheCpu) {
       }
       for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(engine.poll(ids[i]).result->tokens, expected[i]) << i;
     }
+}
+
+// Several prompts are read in one run. The rows of the smaller cache have fewer positions than the power of two above the prompts' tokens;
+// the larger one has pages, and none for its last row.
+TEST_F(CudaBatch, PromptsThatAreReadInOneRunGiveTheTextsOfTheCpu) {
+  struct Cache {
+    int64_t positions, rows, bytes;
+  };
+  std::vector<Request> all;
+  for (const int64_t length : {70, 140, 180, 170})
+    all.push_back({prompt_of(length, length), {.max_tokens = 8, .temperature = 0}});
+  const auto made = qwen_of_three_layers(DType::f32, 4096, "0.2");
+  const auto expected = texts_of(*made, 1, "cpu", all);
+  for (const Cache& cache : {Cache{200, 4, 0}, Cache{4096, 5, int64_t{64} << 20}}) {
+    SCOPED_TRACE(fmt::format("{} rows of {}", cache.rows, cache.positions));
+    Session session = open_for_generation(
+        std::shared_ptr<const Model>(models::with_cache(*made, cache.rows, cache.positions)),
+        {.device = "cuda"});
+    generation::Engine engine(session,
+                              {.prefill_chunk = 1024, .step_tokens = 1024, .cache_bytes = cache.bytes});
+    std::vector<generation::RequestId> ids;
+    for (const Request& request : all) ids.push_back(engine.submit({request.prompt, request.options}));
+    while (engine.step()) {
+    }
+    int64_t runs = 0;
+    for (const auto& each : engine.work().prompts.classes()) runs += each.runs;
+    EXPECT_EQ(runs, 1);
+    for (size_t i = 0; i < all.size(); ++i) {
+      const generation::Result result = *engine.poll(ids[i]).result;
+      EXPECT_EQ(result.error_text(), "");
+      EXPECT_EQ(result.tokens, expected[i]) << i;
+    }
+  }
 }
 
 // Neither the neighboring rows nor its own row changes a token of a text.

@@ -4,10 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include "builder/genesis.h"
 #include "executor/generation/prompt_reader.h"
 #include "models/generation/generator.h"
 #include "models/generation/packed_prompts.h"
 #include "models/zoo.h"
+#include "passes/core/inline_graph.h"
+#include "passes/core/match.h"
 #include "schema/graph/caches.h"
 #include "tests/op_harness.h"
 
@@ -154,6 +157,12 @@ TEST_P(Batches, TheSizeOfChunksChangesNothing) {
   }
 }
 
+int64_t runs_of(const generation::RunTimes& times) {
+  int64_t count = 0;
+  for (const auto& each : times.classes()) count += each.runs;
+  return count;
+}
+
 // Texts with a row each, whose prompts are read one by one or, where the session has fill_packed, several at once.
 struct Reading {
   Session session;
@@ -170,24 +179,39 @@ struct Reading {
           generation::Task::Context{.clock = clock, .capacity = kPositions});
     }
   }
-  int64_t runs() const {
-    int64_t count = 0;
-    for (const auto& each : times.classes()) count += each.runs;
-    return count;
-  }
-  void read(bool by_length_alone) {
+  void read(bool by_length_alone, int64_t chunk = 64) {
     std::vector<size_t> all;
     for (size_t r = 0; r < rows.size(); ++r) all.push_back(r);
     generation::PromptReader reader(
         session, rows, all,
-        {.chunk = 64, .capacity = kPositions, .by_length_alone = by_length_alone, .cheap = 8});
+        {.chunk = chunk, .capacity = kPositions, .by_length_alone = by_length_alone, .cheap = 8});
     reader.fill_cache(
         1000, [](size_t) {}, times);
     for (const size_t r : all) EXPECT_TRUE(reader.has_read(r));
   }
 };
 
-// The caches then hold what they hold when each prompt was read by itself.
+// The caches must then hold what they hold when each prompt was read by itself.
+void expect_same_caches(const Reading& together, const Reading& one_by_one) {
+  const auto& rows = together.rows;
+  for (const State& state : together.session.model().states()) {
+    if (!cache_layout(state)) continue;
+    const Tensor got = together.session.state(state.name), expected = one_by_one.session.state(state.name);
+    const int64_t each = got.numel() / (std::ssize(rows) * kPositions);
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const int64_t read = rows[r].text->size() - 1;
+      EXPECT_EQ(rows[r].text->cached, read);
+      const auto begin = static_cast<int64_t>(r) * kPositions * each;
+      for (int64_t i = begin; i < begin + read * each; ++i)
+        ASSERT_NEAR(got.as<float>()[static_cast<size_t>(i)], expected.as<float>()[static_cast<size_t>(i)],
+                    1e-4)
+            << state.name << " of text " << r;
+      for (int64_t i = begin + read * each; i < begin + kPositions * each; ++i)
+        ASSERT_EQ(got.as<float>()[static_cast<size_t>(i)], 0) << "nothing is written behind text " << r;
+    }
+  }
+}
+
 TEST_P(Batches, SeveralPromptsAreReadInOneRun) {
   std::vector<Tokens> prompts;
   for (const int64_t size : {9, 1, 32, 2, 17, 5, 30, 3}) prompts.push_back(prompt_of(size, size));
@@ -202,22 +226,66 @@ TEST_P(Batches, SeveralPromptsAreReadInOneRun) {
   together.session.grow_cache(kPositions);
   one_by_one.read(true);
   together.read(false);
-  EXPECT_EQ(together.runs(), 2) << "91 tokens, 64 of them at a time";
-  for (const State& state : model->states()) {
-    if (!cache_layout(state)) continue;
-    const Tensor got = together.session.state(state.name), expected = one_by_one.session.state(state.name);
-    const int64_t each = state.type.numel() / (rows * kPositions);
-    for (size_t r = 0; r < prompts.size(); ++r) {
-      EXPECT_EQ(together.rows[r].text->cached, std::ssize(prompts[r]) - 1);
-      const auto begin = static_cast<int64_t>(r) * kPositions * each;
-      for (int64_t i = begin; i < begin + (std::ssize(prompts[r]) - 1) * each; ++i)
-        ASSERT_NEAR(got.as<float>()[static_cast<size_t>(i)], expected.as<float>()[static_cast<size_t>(i)],
-                    1e-4)
-            << state.name << " of text " << r;
-      for (int64_t i = begin + (std::ssize(prompts[r]) - 1) * each; i < begin + kPositions * each; ++i)
-        ASSERT_EQ(got.as<float>()[static_cast<size_t>(i)], 0) << "nothing is written behind text " << r;
-    }
+  EXPECT_EQ(runs_of(together.times), 2) << "91 tokens, 64 of them at a time";
+  expect_same_caches(together, one_by_one);
+}
+
+// The next power of two above 71 tokens, and a quarter of 512, are more than the 96 positions of all rows.
+TEST_P(Batches, ARunIsNoLongerThanTheCache) {
+  const std::vector<Tokens> prompts = {prompt_of(32, 1), prompt_of(25, 2), prompt_of(17, 3)};
+  const std::shared_ptr<const Model> model = models::with_cache(*model_, 3, kPositions);
+  Reading one_by_one(model, prompts);
+  one_by_one.read(true);
+  const auto packed = packed_prompts(one_by_one.session.model());
+  for (const int64_t chunk : {128, 512}) {
+    if (!packed) continue;
+    Reading together(model, prompts);
+    together.session.add_entries(packed);
+    together.read(false, chunk);
+    EXPECT_EQ(runs_of(together.times), 1);
+    expect_same_caches(together, one_by_one);
   }
+}
+
+// Returns the model with a prefill_row where some nodes are replaced, and which may read tokens below 0 as 0. `replace` gets the
+// builder, too.
+std::shared_ptr<const Model> with_prefill_row(
+    const Model& model, bool limits_tokens,
+    const std::function<Value(GraphBuilder&, const Node&, const std::vector<Value>&)>& replace) {
+  const auto made = std::make_shared<Model>(model);
+  made->remove_entry("prefill_row");
+  const Graph& from = model.entry("prefill_row");
+  GraphBuilder g(*made, "prefill_row");
+  std::vector<Value> inputs;
+  for (const ValueId id : from.inputs())
+    inputs.push_back(g.input(from.value(id).name, from.type(id).dtype, from.type(id).shape));
+  if (limits_tokens) inputs[0] = maximum(inputs[0], 0);
+  const auto part = passes::inline_graph(
+      g, from, inputs, {},
+      [&](const Node& node, const std::vector<Value>& of) { return replace(g, node, of); });
+  for (const auto& [name, value] : part.outputs) g.output(name, value);
+  for (const auto& [state, value] : part.updates) g.graph().add_update(state, value);
+  return made;
+}
+
+// A file may come with a prefill_row of its own.
+TEST(Batch, PromptsArePackedOnlyWhereEachSeesItselfAlone) {
+  const std::shared_ptr<const Model> model = models::with_cache(*make({"qwen2", "qwen2"}), 2, kPositions);
+  const auto as_it_is = [](auto&, auto&, auto&) { return Value(); };
+  EXPECT_NE(packed_prompts(*with_prefill_row(*model, true, as_it_is)), nullptr);
+  const auto sees_all = [](auto&, const Node& node, const std::vector<Value>& of) {
+    auto attention = passes::match<ops::Attention>(node);
+    if (!attention) return Value();
+    attention.attributes.causal = false;
+    return genesis::attention(of[0], of[1], of[2], attention.attributes, {}, of[3]);
+  };
+  EXPECT_EQ(packed_prompts(*with_prefill_row(*model, false, sees_all)), nullptr) << "each token sees all";
+  const auto without_places = [](GraphBuilder& g, const Node& node, const std::vector<Value>& of) {
+    const bool is_positions = node.op->info.name == "maximum" && of[0].rank() == 2;
+    return is_positions ? unsqueeze(arange(g.graph(), of[0].dim(1)) * 0, 0) : Value();
+  };
+  EXPECT_EQ(packed_prompts(*with_prefill_row(*model, true, without_places)), nullptr)
+      << "the limited tokens are no positions";
 }
 
 // A share of 96 rows is three of them.
@@ -324,6 +392,23 @@ TEST(Batch, TokensStreamByRowAndResultsComeAsTheyEnd) {
   EXPECT_EQ(ended, (std::vector<size_t>{1, 2, 3, 0}));
   EXPECT_EQ(std::vector<size_t>(order.begin(), order.begin() + 4), (std::vector<size_t>{0, 1, 0, 1}));
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(results[i].text, streamed[i]);
+}
+
+TEST(Batch, TheStepThatReadsTheEndOfAPromptCountsAmongThePrompts) {
+  Reading one(models::with_cache(*make({"qwen2", "qwen2"}), 1, kPositions), {prompt_of(9, 1)});
+  generation::PromptReader reader(
+      one.session, one.rows, {0},
+      {.chunk = 64, .capacity = kPositions, .by_length_alone = false, .cheap = 8});
+  generation::Work work;
+  generation::Decoding decoding(one.session, one.rows, kVocabulary, false, true, work);
+  reader.fill_cache(
+      1000, [](size_t) {}, work.prompts);
+  one.rows[0].task->prompt_is_read();
+  decoding.begin(reader.last());
+  for (int step = 0; step < 3; ++step) EXPECT_TRUE(decoding.step());
+  EXPECT_EQ(work.prompts.classes()[4].runs, 1) << "12 tokens";
+  EXPECT_EQ(runs_of(work.prompts), 1);
+  EXPECT_EQ(runs_of(work.steps), 2);
 }
 
 TEST(Batch, MistakesAreNamedBeforeTheFirstStep) {

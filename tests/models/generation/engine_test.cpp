@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "executor/generation/stopwatch.h"
 #include "models/generation/generator.h"
 #include "models/generation/sampling_entries.h"
 #include "models/zoo.h"
@@ -266,6 +267,24 @@ TEST(Engine, StepsHaveAsFewRowsAsTheTextsNeed) {
     EXPECT_GT(steps[4], 0);
     EXPECT_GT(steps[2], 20);
     for (size_t i = 0; i < kTexts; ++i) expect_same_bits(*served.engine.poll(ids[i]).result, expected[i]);
+  }
+}
+
+// The chunks of a prompt are read when no step is under way, so that the tokens of the steps that run ahead are taken early.
+TEST(Engine, EachStepIsCountedOnce) {
+  for (const bool ahead : {false, true}) {
+    Served served(2, 64, {.step_tokens = 8, .run_ahead = ahead});
+    served.engine.submit({prompt_of(5, 1), {.max_tokens = 20, .temperature = 0}});
+    for (int step = 0; step < 3; ++step) served.engine.step();
+    served.engine.submit({prompt_of(30, 2), {.max_tokens = 0}});
+    served.run();
+    const Work& work = served.engine.work();
+    int64_t steps = 0;
+    double seconds = 0;
+    for (const auto& each : work.steps.classes()) steps += each.runs, seconds += each.seconds;
+    for (const auto& each : work.prompts.classes()) seconds += each.seconds;
+    EXPECT_EQ(steps, 20) << ahead;
+    EXPECT_LT(seconds, work.seconds);
   }
 }
 
