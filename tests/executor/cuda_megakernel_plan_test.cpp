@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/decode/megakernel.h"
 #include "backends/cuda/kernels.h"
 #include "executor/compile.h"
 #include "executor/runtime/device.h"
@@ -211,6 +212,45 @@ TEST(Megakernels, AMixtureTakesItsNormAndItsRoute) {
     }
     EXPECT_LE(megakernel.slots, 6);
   }
+}
+
+// Returns whether the ring has space for products of these sizes, of a mixture of 8 experts of a token, in a program of 170
+// instructions on an H200.
+bool ring_takes(int k, int n, int rows_of_down = 0) {
+  constexpr int kBlocks = 132, kShared = 227 << 10, kChosen = 8;
+  cuda::Instruction step;
+  step.k = k, step.n = n;
+  if (rows_of_down > 0) step.chosen = kChosen, step.weighs = 1, step.expert_rows = n, step.k = kChosen * k;
+  cuda::plan_product(step, kBlocks, true);
+  cuda::MegakernelProgram program;
+  program.count = 170;
+  program.vector_bytes = static_cast<int32_t>(
+      cuda::vector_bytes(WeightFormat::kPlain, rows_of_down > 0 ? step.k : kChosen * 1536, true));
+  return cuda::ring_takes(program, step, kBlocks, kShared);
+}
+
+// A block has one or two pairs of a router's rows, however long they are, but eight pairs of the others'.
+TEST(Megakernels, TheRingTakesTheRowsThatABlockHas) {
+  for (const int experts : {128, 160, 256}) EXPECT_TRUE(ring_takes(4096, experts)) << experts;
+  EXPECT_TRUE(ring_takes(3072, 256));
+  EXPECT_TRUE(ring_takes(4096, 9216)) << "q, k and v";
+  EXPECT_TRUE(ring_takes(1536, 4096, 1)) << "down of Qwen3-235B";
+  EXPECT_FALSE(ring_takes(4096, 4096, 1));
+}
+
+// A mixture that no ring takes is declined by its sizes, so that it does not cost the steps beside it their megakernel.
+TEST(Megakernels, RowsOfDownThatNoRingTakesAreNone) {
+  const auto model = model_of("qwen3_moe", "1", "64",
+                              {{"moe_intermediate_size", "6144"},
+                               {"num_experts", "8"},
+                               {"num_experts_per_tok", "8"},
+                               {"dtype", "bf16"}});
+  const CompiledEntry compiled = compile_entry(*model, "decode", {}, target_of("cuda"), {});
+  std::vector<std::string> declined;
+  plan_megakernels(compiled.plan, &declined);
+  EXPECT_EQ(
+      std::ranges::count(declined, "experts of 6144 elements: shared memory is too small for rows of down"),
+      1);
 }
 
 // Three and sixteen experts of a token are no ranges of the second product.
