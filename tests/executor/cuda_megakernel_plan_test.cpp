@@ -116,6 +116,11 @@ TEST(Megakernels, ChoicesSayWhichStepsAreInOneAndWhyOthersAreNot) {
             4);
 }
 
+// A layer of qwen3 and the head are eight steps, but six instructions.
+TEST(Megakernels, NormsThatOthersComputeDoNotCount) {
+  EXPECT_TRUE(megakernels_of(*language_model("qwen3", "1"), "decode").megakernels.empty());
+}
+
 // Sampling adds two steps behind the megakernel. The token and its position come from states.
 TEST(Megakernels, SamplingLeavesThemWhole) {
   for (const char* name : {"qwen2", "qwen3"}) {
