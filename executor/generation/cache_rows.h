@@ -77,12 +77,15 @@ class CacheRows {
 // few steps more, until a share of the rows is free for them.
 class Company {
  public:
-  // `most`: rows that are enough, and the steps that a request waits at most; 1: none waits.
+  static constexpr int64_t kMaxSteps = 11;  // a request waits for others no longer
+
+  // `most`: rows that are enough, however many there are; 1: none waits.
   explicit Company(int64_t most) : most_(most) {}
-  // Returns true if the requests of the queue wait for one more step. Those that need not wait for a row do not wait for each other.
-  bool wait(const CacheRows& rows, int64_t queued) {
+  // Returns true if the requests of the queue wait for one more step, and counts this step. Those that need not wait for a row do not
+  // wait for each other.
+  bool waits_one_more_step(const CacheRows& rows, int64_t queued) {
     const int64_t free = rows.free(), share = std::ssize(rows.all()) / 32;
-    return queued > free && free > 0 && free < std::min(share, most_) && ++steps_ < most_;
+    return queued > free && free > 0 && free < std::min(share, most_) && steps_++ < kMaxSteps;
   }
   void begin() { steps_ = 0; }  // requests get rows
 

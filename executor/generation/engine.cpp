@@ -68,9 +68,8 @@ class Engine::Impl {
     if (!rows_.are_free())
       fail("the cache cannot grow to {} positions while requests have rows of it: wait for their results",
            positions);
-    if (budget_.is_limited() || options_.prefix_bytes > 0)
-      fail("the cache cannot grow to {} positions: EngineOptions::cache_bytes or prefix_bytes is set",
-           positions);
+    if (budget_.is_limited())
+      fail("the cache cannot grow to {} positions: EngineOptions::cache_bytes is set", positions);
     decoding_.forget();
     session_.grow_cache(positions);
     limits_.capacity = positions_of_cache(session_.model());
@@ -100,7 +99,7 @@ class Engine::Impl {
     return rows_.find_free(submission.request.conversation) != nullptr;
   }
   bool can_admit() {
-    const bool waits = decoding_.goes_on() && company_.wait(rows_, std::ssize(queue_));
+    const bool waits = decoding_.goes_on() && company_.waits_one_more_step(rows_, std::ssize(queue_));
     if (rows_.free() == 0 || waits) return false;
     const auto first = std::ranges::find_if(queue_, [&](const auto& waiting) { return has_row(waiting); });
     return first != queue_.end() && budget_.has_room(rows_.all(), positions_of(first->request));

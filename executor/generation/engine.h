@@ -12,10 +12,10 @@
 //     const auto tokens = engine.poll(id).result->tokens;
 //
 // Requests get rows in the order of their arrival. A prompt is read in chunks between the steps of the other texts, up to
-// EngineOptions::step_tokens a step (chunked prefill), oldest request first. Texts know nothing of their neighbors: on the CPU a
-// text has the same tokens for every number of rows, time of arrival and neighbor, because its logits are the same bit for bit.
-// On a GPU, products of more rows are summed in another order, so that a text equals that of its prompt alone only up to
-// rounding. The same calls in the same order give the same runs, so that ranks may share a model's layers.
+// EngineOptions::step_tokens a step (chunked prefill); the oldest request is always among those that are read. Texts know nothing
+// of their neighbors: on the CPU a text has the same tokens for every number of rows, time of arrival and neighbor, because its
+// logits are the same bit for bit. On a GPU, products of more rows are summed in another order, so that a text equals that of its
+// prompt alone only up to rounding. The same calls in the same order give the same runs, so that ranks may share a model's layers.
 //
 // The engine knows tokens only. models/generation/generator.h makes text of them and looks for stop strings.
 //

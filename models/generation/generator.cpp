@@ -168,10 +168,14 @@ Session with_narrow_steps(Session session, const std::shared_ptr<const Model>& p
   try {
     for (int64_t rows = rows_of_cache(*plain) / 2; rows >= least; rows /= 2)
       session.add_entries(steps_of_first_rows(*plain, rows));
-    if (session.is_asynchronous() && rows_of_cache(*plain) > 1)
-      if (const auto packed = packed_prompts(session.model())) session.add_entries(packed);
   } catch (const Error& error) {
-    log_debug("steps have all rows of the cache, or prompts are read one by one: {}", error.message());
+    log_debug("steps have all rows of the cache: {}", error.message());
+  }
+  if (!session.is_asynchronous() || rows_of_cache(*plain) < 2) return session;
+  try {
+    if (const auto packed = packed_prompts(session.model())) session.add_entries(packed);
+  } catch (const Error& error) {
+    log_debug("prompts are read one by one: {}", error.message());
   }
   return session;
 }

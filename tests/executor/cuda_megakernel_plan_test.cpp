@@ -2,10 +2,12 @@
 // still read. Needs no GPU.
 #include "executor/cuda/megakernel/cuda_megakernel_plan.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "backends/cuda/decode/megakernel.h"
 #include "backends/cuda/kernels.h"
 #include "executor/compile.h"
 #include "executor/runtime/device.h"
@@ -15,6 +17,7 @@
 #include "models/zoo.h"
 #include "passes/precision/cast_precision.h"
 #include "passes/precision/quantize.h"
+#include "schema/graph/text.h"
 
 namespace genesis {
 namespace {
@@ -111,6 +114,11 @@ TEST(Megakernels, ChoicesSayWhichStepsAreInOneAndWhyOthersAreNot) {
   EXPECT_GT(count(choices(*language_model("qwen2", "1"), "decode", {}, true), "megakernel",
                   "6 of its steps in a row: less than 8 cost more than their kernels"),
             4);
+}
+
+// A layer of qwen3 and the head are eight steps, but six instructions.
+TEST(Megakernels, NormsThatOthersComputeDoNotCount) {
+  EXPECT_TRUE(megakernels_of(*language_model("qwen3", "1"), "decode").megakernels.empty());
 }
 
 // Sampling adds two steps behind the megakernel. The token and its position come from states.
@@ -211,6 +219,45 @@ TEST(Megakernels, AMixtureTakesItsNormAndItsRoute) {
   }
 }
 
+// Returns whether the ring has space for products of these sizes, of a mixture of 8 experts of a token, in a program of 170
+// instructions on an H200.
+bool ring_takes(int k, int n, int rows_of_down = 0) {
+  constexpr int kBlocks = 132, kShared = 227 << 10, kChosen = 8;
+  cuda::Instruction step;
+  step.k = k, step.n = n;
+  if (rows_of_down > 0) step.chosen = kChosen, step.weighs = 1, step.expert_rows = n, step.k = kChosen * k;
+  cuda::plan_product(step, kBlocks, true);
+  cuda::MegakernelProgram program;
+  program.count = 170;
+  program.vector_bytes = static_cast<int32_t>(
+      cuda::vector_bytes(WeightFormat::kPlain, rows_of_down > 0 ? step.k : kChosen * 1536, true));
+  return cuda::ring_takes(program, step, kBlocks, kShared);
+}
+
+// A block has one or two pairs of a router's rows, however long they are, but eight pairs of the others'.
+TEST(Megakernels, TheRingTakesTheRowsThatABlockHas) {
+  for (const int experts : {128, 160, 256}) EXPECT_TRUE(ring_takes(4096, experts)) << experts;
+  EXPECT_TRUE(ring_takes(3072, 256));
+  EXPECT_TRUE(ring_takes(4096, 9216)) << "q, k and v";
+  EXPECT_TRUE(ring_takes(1536, 4096, 1)) << "down of Qwen3-235B";
+  EXPECT_FALSE(ring_takes(4096, 4096, 1));
+}
+
+// A mixture that no ring takes is declined by its sizes, so that it does not cost the steps beside it their megakernel.
+TEST(Megakernels, RowsOfDownThatNoRingTakesAreNone) {
+  const auto model = model_of("qwen3_moe", "1", "64",
+                              {{"moe_intermediate_size", "6144"},
+                               {"num_experts", "8"},
+                               {"num_experts_per_tok", "8"},
+                               {"dtype", "bf16"}});
+  const CompiledEntry compiled = compile_entry(*model, "decode", {}, target_of("cuda"), {});
+  std::vector<std::string> declined;
+  plan_megakernels(compiled.plan, &declined);
+  EXPECT_EQ(
+      std::ranges::count(declined, "experts of 6144 elements: shared memory is too small for rows of down"),
+      1);
+}
+
 // Three and sixteen experts of a token are no ranges of the second product.
 TEST(Megakernels, MixturesOfOtherSizesAreNone) {
   for (const char* chosen : {"3", "16"}) {
@@ -242,7 +289,7 @@ TEST(Megakernels, EveryNormOfHeadsIsAnAttentionsOrAStep) {
 }
 
 // Computes independently which results are complete when a block writes the result of an instruction: a product has
-// waited for all of x, a head of an attention for slices of three vectors.
+// waited for all of x, a head of an attention for slices of three vectors, and a mixture also for the first result of its router.
 std::vector<std::vector<bool>> done_before_writing(const MegakernelPlan& megakernel) {
   const size_t count = megakernel.instructions.size();
   std::vector<std::vector<bool>> written(count, std::vector<bool>(count, false)), complete = written;
@@ -251,9 +298,11 @@ std::vector<std::vector<bool>> done_before_writing(const MegakernelPlan& megaker
     for (const OperandSource& source : instruction.sources) {
       if (source.instruction < 0) continue;
       const auto from = static_cast<size_t>(source.instruction);
+      const cuda::InstructionShape& shape = megakernel.instructions[from].shape;
+      const bool is_whole = !shape.wide || shape.elements.size() == 1;
       for (size_t j = 0; j < count; ++j) {
         if (written[from][j]) written[i][j] = complete[i][j] = true;
-        if (j == from || complete[from][j]) complete[i][j] = true;
+        if (is_whole && (j == from || complete[from][j])) complete[i][j] = true;
       }
     }
     if (instruction.shape.kind != Kind::kAttention) written[i] = complete[i];
@@ -269,6 +318,11 @@ void expect_slots_are_safe(const MegakernelPlan& megakernel) {
     if (megakernel.instructions[reader].shape.is_taken()) continue;
     std::vector<OperandSource> all = megakernel.instructions[reader].sources;
     all.push_back(megakernel.instructions[reader].addend);
+    for (const OperandSource& source : all) {
+      if (source.instruction < 0) continue;
+      EXPECT_FALSE(megakernel.instructions[static_cast<size_t>(source.instruction)].shape.is_taken())
+          << "instruction " << reader << " waits for ever for what none writes";
+    }
     for (const OperandSource& source : all)
       for (size_t writer = 0; source.instruction >= 0 && writer < count; ++writer) {
         const auto read = static_cast<size_t>(source.instruction);
@@ -276,6 +330,8 @@ void expect_slots_are_safe(const MegakernelPlan& megakernel) {
         if (megakernel.instructions[writer].slot != megakernel.instructions[read].slot) continue;
         EXPECT_TRUE(writer < read || before[writer][reader])
             << "instruction " << writer << " writes over what " << reader << " reads";
+        EXPECT_TRUE(writer < read || before[writer][read])
+            << "instruction " << writer << " writes before " << read << " has written all of its result";
       }
   }
   for (size_t i = 0; i < count; ++i)
@@ -296,6 +352,60 @@ TEST(Megakernels, NoInstructionWritesOverWhatAnotherMayStillRead) {
       const Found found = megakernels_of(*model, "decode", {}, only(disabled));
       for (const MegakernelPlan& megakernel : found.megakernels) expect_slots_are_safe(megakernel);
     }
+}
+
+// A mixture waits for the logits alone, not for what their instruction gives beside them.
+TEST(Megakernels, NoInstructionWritesOverASecondResultOfARouter) {
+  const auto model = mixture_model("5");
+  CompiledEntry compiled =
+      compile_entry(*model, "decode", {}, target_of("cuda"), {.disabled = {"memory_reuse"}});
+  int64_t end = int64_t{1} << 40;  // beyond all of the plan's memory
+  for (Step& step : compiled.plan.steps) {
+    if (step.op->name() != "linear" || step.output_types[0].dtype != DType::f32) continue;
+    if (step.output_types[0].numel() != 16) continue;  // the head
+    step.attributes.set("weights", int64_t{2});
+    step.inputs.insert(step.inputs.begin() + 2, step.inputs[1]);
+    step.input_types.insert(step.input_types.begin() + 2, step.input_types[1]);
+    BufferRef second = step.outputs[0];
+    second.offset = end++ * second.bytes;
+    step.outputs.push_back(second);
+    step.output_types.push_back(step.output_types[0]);
+  }
+  const std::vector<MegakernelPlan> megakernels = plan_megakernels(compiled.plan);
+  size_t routers = 0;
+  for (const MegakernelPlan& megakernel : megakernels) {
+    for (const PlannedInstruction& each : megakernel.instructions) routers += each.shape.elements.size() == 2;
+    expect_slots_are_safe(megakernel);
+  }
+  EXPECT_EQ(routers, 5u);
+}
+
+// Returns layers in which a norm is both x and the addend of a product.
+std::string post_norm_layers(int layers) {
+  std::string states, body = "entry main(x: bf16[1,128]) {\n  %y0 = neg(x)\n";
+  for (int i = 0; i < layers; ++i) {
+    states += fmt::format(
+        "state @a{0}: bf16[128,128] parameter\nstate @b{0}: bf16[128,128] parameter\n"
+        "state @c{0}: bf16[128,128] parameter\nstate @n{0}: bf16[128] parameter\n",
+        i);
+    body += fmt::format(
+        "  %t{0} = linear(%y{0}, @a{0})\n  %u{0} = linear(%t{0}, @c{0})\n"
+        "  %h{0} = rms_norm(%u{0}, @n{0}) {{has_weight=true}}\n"
+        "  %z{0} = linear(%h{0}, @b{0})\n  %y{1} = add(%z{0}, %h{0})\n",
+        i, i + 1);
+  }
+  return states + body + fmt::format("  return y = %y{}\n}}\n", layers);
+}
+
+// Nothing writes the result of a norm that its readers compute: a block that waits for it would wait for ever.
+TEST(Megakernels, ANormThatIsAlsoAnAddendIsAStep) {
+  const auto model = parse_text(post_norm_layers(5));
+  const CompiledEntry compiled = compile_entry(*model, "main", {}, target_of("cuda"), {});
+  EXPECT_EQ(std::ranges::count_if(compiled.plan.steps,
+                                  [](const Step& step) { return step.op->name() == "rms_norm"; }),
+            5)
+      << "norms are not part of the products";
+  for (const MegakernelPlan& megakernel : plan_megakernels(compiled.plan)) expect_slots_are_safe(megakernel);
 }
 
 TEST(Megakernels, LongProgramsAreCut) {

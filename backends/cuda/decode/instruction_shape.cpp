@@ -129,6 +129,16 @@ int64_t depth_unit(WeightFormat format, bool is_one_of_several) {
   return format == WeightFormat::kPlain ? 32 : is_one_of_several ? 2 * kQuantizedDepth : kQuantizedDepth;
 }
 
+// Returns true if two chunks of down's rows and x surely exceed the shared memory of every chip. A mixture that a megakernel takes in
+// vain costs all steps beside it their megakernel, because the sizes of the ring are only known when addresses are.
+bool exceeds_shared_memory(const ops::Experts& op, int64_t chosen, int64_t n, int64_t hidden) {
+  constexpr int64_t kMaxShared = 227 << 10, kMaxBlocks = 160, kMaxRows = 16;
+  const bool is_plain = op.down_format == WeightFormat::kPlain;
+  const int64_t rows = std::min(kMaxRows, 2 * ((hidden / 2 + kMaxBlocks - 1) / kMaxBlocks));
+  const int64_t row = is_plain ? 2 * n : n / values_each_quant(op.down_format) + n / kQuantBlock * 2;
+  return 2 * rows * row + (is_plain ? 4 : 1) * chosen * n > kMaxShared;
+}
+
 std::string describe_experts(const KernelQuery& query, InstructionShape& shape) {
   using Op = ops::Experts;
   const auto op = from_attributes<Op>(query.attributes);
@@ -140,6 +150,9 @@ std::string describe_experts(const KernelQuery& query, InstructionShape& shape) 
   if (shape.k % depth_unit(op.format, false) != 0 || n % depth_unit(op.down_format, true) != 0)
     return fmt::format("experts of {} and {} elements", shape.k, n);
   if (shape.k * n * hidden == 0 || hidden % 4 != 0) return "results that are no multiples of 4";
+  shape.chosen = static_cast<int>(query.inputs[Op::kPlaces].numel());
+  if (exceeds_shared_memory(op, shape.chosen, n, hidden))
+    return fmt::format("experts of {} elements: shared memory is too small for rows of down", n);
   shape.n = {n};
   shape.format = op.format, shape.down_format = op.down_format;
   shape.weight = Op::kGate;
@@ -147,7 +160,6 @@ std::string describe_experts(const KernelQuery& query, InstructionShape& shape) 
   if (op.down_format != WeightFormat::kPlain) shape.down_scales = op.down_scales();
   if (op.has_addend) shape.addend = Op::kAddend;
   shape.experts = static_cast<int>(gate.shape[0].value());
-  shape.chosen = static_cast<int>(query.inputs[Op::kPlaces].numel());
   shape.elements = {hidden};
   return "";
 }

@@ -207,6 +207,12 @@ void start_kernel(const Launch& launch, MegakernelProgram program) {
   cudaLaunchKernelEx(&config, kernel, program);  // the runner checks for errors
 }
 
+// Returns the rows of the product's largest chunk: 16 where each block has enough of them.
+int rows_of_chunk(const Instruction& step, int blocks) {
+  const int units = (step.units + blocks - 1) / blocks;
+  return step.swiglu ? 4 * std::min(units, kChunkRows / 4) : 2 * std::min(units, kChunkRows / 2);
+}
+
 }  // namespace
 
 // Plans the copies of a program with mixtures, `bytes` for the rows of a chunk. The copy engine takes some 100 cycles for each copy,
@@ -239,8 +245,7 @@ void plan_product(Instruction& step, int blocks, bool large_copies) {
   const DepthRanges whole(step.format, step.k, 0), half(step.format, step.k, 1);
   const bool can_split = half.blocks % half.grain == 0;
   const int k_blocks = can_split ? half.blocks / half.grain : half.blocks;
-  const int64_t bytes =
-      int64_t{(step.swiglu ? 4 : 2) * std::min(units, units_of_chunk)} * whole.blocks * kBlockBytes;
+  const int64_t bytes = int64_t{rows_of_chunk(step, blocks)} * whole.blocks * kBlockBytes;
   // Warps share a chunk such that the busiest warp has as little to do as possible.
   int least = INT_MAX;
   for (int log = 0; 1 << log <= std::min(kConsumerWarps, k_blocks); ++log) {
@@ -272,11 +277,13 @@ int64_t split_words(int heads, int size, int blocks) {
   return int64_t{heads} * attention_splits(heads, blocks) * (size + 2);
 }
 
-bool ring_takes(const MegakernelProgram& program, const Instruction& step) {
+// A chunk is not split at the end of the ring. If it wraps, it also takes what is left there, less than its own bytes: so a chunk of
+// half of the ring always has space once the ring is empty.
+bool ring_takes(const MegakernelProgram& program, const Instruction& step, int blocks, int shared) {
   if (step.kind != Instruction::kProduct) return true;
   const DepthRanges ranges(step.format, step.k, step.log_ranges);
-  const int64_t chunk = int64_t{kChunkRows} * (ranges.row_bytes() + ranges.scale_row_bytes());
-  return 2 * chunk <= ring_bytes(program, shared_bytes_limit());
+  const int64_t row = ranges.row_bytes() + ranges.scale_row_bytes();  // `whole` products need less
+  return 2 * rows_of_chunk(step, blocks) * row <= ring_bytes(program, shared);
 }
 
 bool can_start_megakernels() {

@@ -23,9 +23,10 @@ int64_t vector_bytes(WeightFormat format, int64_t k,
                      bool is_scaled);  // bytes of x in shared memory; is_scaled: by a norm or by factors
 int attention_splits(int heads, int blocks);
 int64_t split_words(int heads, int size, int blocks);
+// Returns whether the ring has space for the largest chunk of the planned step's weights while another one is used, where a block has
+// `shared` bytes of shared memory. The program's `count` and `vector_bytes` must be set.
+bool ring_takes(const MegakernelProgram& program, const Instruction& step, int blocks, int shared);
 
-// Returns whether the ring has space for a chunk of the step's weights while another one is used.
-bool ring_takes(const MegakernelProgram& program, const Instruction& step);
 // Returns whether the current device can run such a kernel: it needs shared memory and cooperative launches.
 bool can_start_megakernels();
 void start_megakernel(const Launch& launch, const MegakernelProgram& program);

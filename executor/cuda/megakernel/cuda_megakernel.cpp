@@ -208,7 +208,7 @@ bool CudaMegakernel::load(std::span<const StepCall> calls, const cuda::Launch& l
   }
   program_.count = static_cast<int32_t>(steps.size());
   for (const Instruction& step : steps)
-    if (!cuda::ring_takes(program_, step)) return false;
+    if (!cuda::ring_takes(program_, step, blocks_, cuda::shared_bytes_limit())) return false;
   cuda::check(cudaMemcpyAsync(instructions_.get(), steps.data(), steps.size() * sizeof(Instruction),
                               cudaMemcpyHostToDevice, launch.stream),
               "loading a megakernel");

@@ -79,6 +79,12 @@ class Growing {
 
   size_t size() const { return instructions_.size(); }
 
+  // Returns the number of steps that the kernel runs as instructions; norms and routes are parts of others.
+  size_t written() const {
+    return static_cast<size_t>(
+        std::ranges::count_if(instructions_, [](const auto& i) { return !i.shape.is_taken(); }));
+  }
+
   MegakernelPlan finish() {
     MegakernelPlan megakernel;
     for (size_t i = 0; i < instructions_.size(); ++i) {
@@ -120,8 +126,14 @@ class Growing {
     if (shape.addend < 0) return "";
     const auto source = find(s.inputs[static_cast<size_t>(shape.addend)]);
     if (!source) return "an addend that is a part of what a step ahead gives";
+    if (!is_written(*source)) return "an addend that no instruction writes";
     instruction.addend = *source;
     return "";
+  }
+
+  // Returns false for the result of a norm, which each of its readers computes for itself, and only as its x.
+  bool is_written(const OperandSource& source) const {
+    return source.instruction < 0 || !instructions_[static_cast<size_t>(source.instruction)].shape.is_taken();
   }
 
   // Makes the norms of q and k part of the attention that reads them, and one of x part of a product. Returns false if an
@@ -263,7 +275,7 @@ class Growing {
   bool asks_for_all_of(const PlannedInstruction& instruction, size_t i) const {
     if (instruction.shape.kind == Kind::kMixture &&
         instruction.sources.back().instruction == static_cast<int>(i))
-      return true;  // all logits
+      return instructions_[i].shape.elements.size() == 1;  // a block waits for the logits alone
     const Step& step = plan_.steps[instruction.step];
     const std::vector<int> inputs = instruction.shape.vectors();
     std::map<int64_t, int64_t> asked;  // number of elements, by first element
@@ -356,7 +368,7 @@ std::vector<MegakernelPlan> plan_megakernels(const Plan& plan, std::vector<std::
       break;
     }
     megakernel.cut_at_untaken_steps();
-    const size_t instructions = megakernel.size(), end = step + std::max<size_t>(instructions, 1);
+    const size_t end = step + std::max<size_t>(megakernel.size(), 1), instructions = megakernel.written();
     if (instructions >= kMinInstructions)
       megakernels.push_back(megakernel.finish());
     else if (instructions > 0)

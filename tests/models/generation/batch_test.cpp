@@ -300,16 +300,17 @@ TEST(Company, RequestsThatWaitForARowBeginInGroups) {
                                            generation::Task::Context{.clock = clock, .capacity = kPositions});
   }
   generation::Company several(12), none(1);
-  EXPECT_FALSE(several.wait(rows, 5)) << "no row is free";
+  EXPECT_FALSE(several.waits_one_more_step(rows, 5)) << "no row is free";
   rows.all()[7].task.reset();
-  for (int step = 0; step < 11; ++step) EXPECT_TRUE(several.wait(rows, 5)) << step;
-  EXPECT_FALSE(several.wait(rows, 5)) << "for so many steps";
+  for (int step = 0; step < generation::Company::kMaxSteps; ++step)
+    EXPECT_TRUE(several.waits_one_more_step(rows, 5)) << step;
+  EXPECT_FALSE(several.waits_one_more_step(rows, 5)) << "for so many steps";
   several.begin();
-  EXPECT_TRUE(several.wait(rows, 5));
-  EXPECT_FALSE(several.wait(rows, 1)) << "it has a row";
-  EXPECT_FALSE(none.wait(rows, 5));
+  EXPECT_TRUE(several.waits_one_more_step(rows, 5));
+  EXPECT_FALSE(several.waits_one_more_step(rows, 1)) << "it has a row";
+  EXPECT_FALSE(none.waits_one_more_step(rows, 5));
   for (const size_t row : {8, 9}) rows.all()[row].task.reset();
-  EXPECT_FALSE(several.wait(rows, 5)) << "three rows are free";
+  EXPECT_FALSE(several.waits_one_more_step(rows, 5)) << "three rows are free";
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -345,6 +345,27 @@ TEST(PrefixStore, FindsCachesThatHaveMoved) {
   }
 }
 
+TEST(PrefixStore, AnEngineWhoseCacheGrowsStillFindsTexts) {
+  constexpr int64_t kTexts = 4;
+  const std::vector<Result> expected = alone(small(1), kTexts);
+  EngineOptions options = options_with(0);
+  options.prefix_bytes = 1 << 20;
+  Served served(models::with_cache(*small(1), 1, 64), options);  // a text takes the row of the one before it
+  std::vector<int64_t> cached(2);
+  for (int64_t& of_round : cached) {
+    for (int64_t i = 0; i < kTexts; ++i) {
+      const RequestId id = served.engine.submit(request_of(i));
+      while (served.engine.step()) {
+      }
+      const Result result = *served.engine.poll(id).result;
+      expect_equal(result, expected[static_cast<size_t>(i)], i);
+      of_round += result.cached;
+    }
+    served.engine.grow_cache(kPositions);
+  }
+  EXPECT_GT(cached[1], cached[0]);
+}
+
 TEST(CacheBudget, RefusesMemoryForLessThanOneText) {
   const auto model = small(kRows);
   try {
