@@ -13,7 +13,7 @@
 #include "passes/distribution/peers.h"
 #include "passes/distribution/pipeline/stages.h"
 #include "passes/distribution/tensor_shards.h"
-#include "passes/fusion/elementwise/formulas.h"
+#include "passes/fusion/elementwise/expand_formulas.h"
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
 #include "passes/precision/passes.h"

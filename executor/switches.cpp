@@ -76,6 +76,8 @@ Switches parse_switches(const std::set<std::string>& names, const Target& target
       switches.passes.insert(name);
     }
   }
+  // A formula takes the place of a kernel only to be fused.
+  if (switches.passes.contains("fuse_elementwise")) switches.passes.insert("fuse_formulas");
   return switches;
 }
 

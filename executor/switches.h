@@ -22,7 +22,7 @@ struct Switches {
 // Throws Error for an unknown name and suggests the nearest known one; known kernels are those of `target`. A kernel is named in
 // full or by the name after the dot, which switches it off for every op. Implementations that join steps
 // (DeviceKind::joining_implementations) of any device count as kernels, and their prefix is optional: "kernel:megakernel" is
-// "megakernel".
+// "megakernel". Without the pass fuse_elementwise, fuse_formulas is skipped, too.
 Switches parse_switches(const std::set<std::string>& names, const Target& target);
 // Adds the names in GENESIS_DISABLE.
 Switches parse_switches_and_environment(std::set<std::string> names, const Target& target);

@@ -7,7 +7,7 @@
 #include "passes/core/match.h"
 #include "passes/distribution/passes.h"
 #include "passes/distribution/pipeline/split_stages.h"
-#include "passes/fusion/elementwise/formulas.h"
+#include "passes/fusion/elementwise/expand_formulas.h"
 #include "passes/fusion/elementwise/fuse_elementwise.h"
 #include "passes/fusion/passes.h"
 #include "passes/grouping/passes.h"

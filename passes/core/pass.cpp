@@ -47,15 +47,15 @@ Graph run_all(const Graph& graph, std::span<const Pass> pipeline, const PassCont
 
 Graph run_passes(const Graph& graph, std::span<const Pass> pipeline, const PassContext& context,
                  const PipelineOptions& options) {
-  Graph result = run_all(graph, pipeline, context, options);
-  if (options.verify_each || result.shares_with(graph)) return result;
+  if (options.verify_each) return run_all(graph, pipeline, context, options);
   try {
-    verify(result);
+    Graph result = run_all(graph, pipeline, context, options);
+    if (!result.shares_with(graph)) verify(result);
+    return result;
   } catch (const Error&) {
     run_all(graph, pipeline, context, {.disabled = options.disabled, .verify_each = true});
     throw;
   }
-  return result;
 }
 
 std::function<void(int, const Pass&, const Graph&)> dump_to_folder(const std::string& folder) {

@@ -54,8 +54,8 @@ struct PassReport {
 
 struct PipelineOptions {
   std::set<std::string, std::less<>> disabled;  // names of passes to skip
-  // Runs schema/graph/verify after every pass that changed the graph; else once after the last one, and after every pass in a second
-  // attempt if that fails, so that the error names the pass.
+  // Runs schema/graph/verify after every pass that changed the graph; else once after the last one. If it or a pass fails then, a
+  // second attempt runs it after every pass, so that the error names the pass that is to blame.
   bool verify_each = true;
   // Is called after every pass that changed the graph; `number` is the position of the pass in the pipeline, from 1.
   std::function<void(int number, const Pass& pass, const Graph& graph)> on_change;

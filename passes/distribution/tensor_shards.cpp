@@ -8,13 +8,16 @@
 #include <set>
 
 #include "passes/core/match.h"
+#include "passes/core/update_inputs.h"
 #include "passes/distribution/expert_shards.h"
 #include "passes/distribution/sharding/blocks.h"
 #include "passes/distribution/sharding/disjoint_sets.h"
 #include "passes/distribution/sharding/factors.h"
+#include "passes/distribution/sharding/sharding_groups.h"
 #include "schema/messages/log.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/matmul.h"
+#include "schema/ops/nn/optimizer.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ranks/mesh_axes.h"
 #include "schema/ranks/mesh_groups.h"
@@ -31,6 +34,14 @@ int32_t weight_of(const Graph& graph, const Node& node) {
   return state_of(graph, weight);
 }
 
+bool keeps_codes(const Node& node) {
+  const auto adam = match<ops::AdamUpdate>(node);
+  return adam && adam->has_codes();
+}
+
+// The dimensions of states in one group: pairs of a state and the number of its dimension.
+using StateDims = std::vector<std::pair<int32_t, int>>;
+
 // Holds all dimensions of all values and states of a model and decides which must be sharded together. Results of the layers
 // with the weights `gathered` need not be sharded if these weights are.
 class Dimensions {
@@ -41,7 +52,10 @@ class Dimensions {
     for (const State& state : model.states()) first_of_state_.push_back(add(state.type.shape, state.name));
     for (const auto& entry : model.entries()) {
       add_values(*entry);
-      for (const Node& node : entry->nodes()) join_factors(*entry, node);
+      for (const Node& node : entry->nodes()) {
+        join_factors(*entry, node);
+        mark_scales(*entry, node);
+      }
       for (const StateUpdate& update : entry->updates()) join_update(*entry, update);
       for (const NamedValue& output : entry->outputs()) refuse_whole(*entry, output.value, "it is an output");
     }
@@ -51,30 +65,35 @@ class Dimensions {
     refuse_states();
   }
 
-  // Returns the dimensions of states by group, for the groups that can be sharded.
-  std::map<size_t, std::vector<std::pair<int32_t, int>>> groups_of_states() {
-    std::map<size_t, std::vector<std::pair<int32_t, int>>> groups;
+  // Returns the dimensions of states by group, for the groups that can be sharded, or for those that only codes of moments keep whole.
+  std::map<size_t, StateDims> groups_of_states(bool refused_for_codes = false) {
+    std::map<size_t, StateDims> groups;
     for (int32_t state = 0; state < static_cast<int32_t>(model_.states().size()); ++state)
       for (int dim = 0; dim < model_.state(state).type.shape.rank(); ++dim) {
         const size_t group = group_of_state(state, dim);
-        if (!reason(group).empty())
+        if (refused_for_codes ? groups_.refused_for_codes_alone(group) : !groups_.is_refused(group))
+          groups[group].emplace_back(state, dim);
+        else if (!refused_for_codes)
           log_debug("tensor: dimension {} of '{}' stays whole: {}", dim, model_.state(state).name,
                     reason(group));
-        else
-          groups[group].emplace_back(state, dim);
       }
     return groups;
   }
-  size_t group_of_state(int32_t state, int dim) { return groups_.find(state_dim(state, dim)); }
+  // Returns the reason why codes of moments keep a group whole.
+  std::string reason_of_codes() const {
+    return fmt::format("moments=8bit keeps blocks of {}, which {} ranks would cut: train with f32 moments",
+                       kMomentBlock, ranks_);
+  }
+  size_t group_of_state(int32_t state, int dim) { return groups_.of(state_dim(state, dim)); }
   size_t group_of(const Graph& graph, ValueId value, int dim) {
-    return groups_.find(value_dim(graph, value, dim));
+    return groups_.of(value_dim(graph, value, dim));
   }
   // Returns the elements per row that ranks exchange in an entry point if they shard this group: the minimum over the entry
   // points that exchange any.
   int64_t exchanged(size_t group) {
     std::map<const Graph*, int64_t> by_graph;
     for (const SumOverRanks& sum : sums_)
-      if (groups_.find(sum.dimension) == group) by_graph[sum.graph] += sum.elements;
+      if (groups_.of(sum.dimension) == group) by_graph[sum.graph] += sum.elements;
     int64_t least = 0;
     for (const auto& [graph, elements] : by_graph)
       if (least == 0 || elements < least) least = elements;
@@ -83,7 +102,7 @@ class Dimensions {
   // Returns whether the ranks look up rows of a sharded table.
   bool is_table(size_t group) {
     return std::any_of(sums_.begin(), sums_.end(), [&](const SumOverRanks& sum) {
-      return sum.is_lookup && groups_.find(sum.dimension) == group;
+      return sum.is_lookup && groups_.of(sum.dimension) == group;
     });
   }
   // Returns why the largest weight stays whole.
@@ -115,7 +134,7 @@ class Dimensions {
     for (const Dim& size : shape) {
       dimensions_.push_back({size, name});
       cuts_.emplace_back();
-      reasons_.emplace_back();
+      of_scales_.push_back(false);
       classes_.add();
       groups_.add();
     }
@@ -144,24 +163,17 @@ class Dimensions {
     const auto& values = member.is_result ? node.outputs : node.inputs;
     return value_dim(graph, values[member.index], member.dim);
   }
-  std::string& reason(size_t group) { return reasons_[groups_.find(group)]; }
-
+  std::string reason(size_t group) {
+    return groups_.refused_for_codes_alone(group) ? reason_of_codes() : groups_.reason(group);
+  }
   void refuse(size_t dimension, const std::string& why) {
-    std::string& reason = reasons_[groups_.find(dimension)];
-    if (reason.empty()) reason = "'" + std::string(dimensions_[dimension].name) + "': " + why;
+    groups_.refuse(dimension, "'" + std::string(dimensions_[dimension].name) + "': " + why);
   }
   void refuse_whole(const Graph& graph, ValueId value, const std::string& why) {
     for (int dim = 0; dim < graph.type(value).shape.rank(); ++dim)
       if (!(graph.type(value).shape[dim] == Dim(1))) refuse(value_dim(graph, value, dim), why);
   }
 
-  void join_groups(size_t a, size_t b) {
-    const size_t one = groups_.find(a), other = groups_.find(b);
-    if (one == other) return;
-    const std::string first = reasons_[one], second = reasons_[other];
-    groups_.join(one, other);
-    if (std::string& both = reason(one); both.empty()) both = first.empty() ? second : first;
-  }
   void join_classes(size_t a, size_t b) {
     const size_t one = classes_.find(a), other = classes_.find(b);
     if (one == other) return;
@@ -185,7 +197,7 @@ class Dimensions {
       for (const FactorMember& member : factor.members) {
         const size_t dimension = member_dim(graph, node, member);
         named.insert(dimension);
-        join_groups(first, dimension);
+        groups_.join(first, dimension);
         join_classes(first_of_numbering.emplace(member.numbering, dimension).first->second, dimension);
         if (!member.cuts.empty())
           cuts_[classes_.find(dimension)].merge(cuts_of(member, dimensions_[dimension].size.value()));
@@ -195,9 +207,22 @@ class Dimensions {
       for (const ValueId value : *values)
         for (int dim = 0; dim < graph.type(value).shape.rank(); ++dim) {
           const size_t dimension = value_dim(graph, value, dim);
-          if (!named.contains(dimension) && !(dimensions_[dimension].size == Dim(1)))
+          if (named.contains(dimension) || dimensions_[dimension].size == Dim(1)) continue;
+          if (keeps_codes(node))
+            groups_.refuse_for_codes(dimension);
+          else
             refuse(dimension, fmt::format("node '{}' ({}) needs it whole", node.name, node.op->name()));
         }
+  }
+
+  // Marks the scales that an update reads and the new ones, which are results 1 + k for moments k.
+  void mark_scales(const Graph& graph, const Node& node) {
+    if (!keeps_codes(node)) return;
+    const std::vector<size_t> moments = update_inputs(node).moments;
+    for (size_t k = 0; k < moments.size(); ++k)
+      for (const ValueId value : {node.inputs[moments[k]], node.outputs[1 + k]})
+        for (int dim = 0; graph.type(value).dtype != DType::u8 && dim < graph.type(value).shape.rank(); ++dim)
+          of_scales_[value_dim(graph, value, dim)] = true;
   }
 
   // Records the sums over ranks; counts the elements of one row, since the number of rows is unknown.
@@ -213,7 +238,7 @@ class Dimensions {
   void join_update(const Graph& graph, const StateUpdate& update) {
     for (int dim = 0; dim < model_.state(update.state).type.shape.rank(); ++dim) {
       const size_t a = state_dim(update.state, dim), b = value_dim(graph, update.value, dim);
-      join_groups(a, b);
+      groups_.join(a, b);
       join_classes(a, b);
     }
   }
@@ -232,21 +257,18 @@ class Dimensions {
     }
   }
 
-  // Returns advice on the number of ranks: the nearest numbers below and above that divide a size.
-  std::string advice(int64_t size) const {
-    const int64_t most = std::min(2 * ranks_, size);
-    int64_t below = std::max<int64_t>(1, std::min(ranks_, size)), above = ranks_ + 1;
-    while (size % below != 0) --below;
-    while (above <= most && size % above != 0) ++above;
-    return above <= most ? fmt::format(" (take {} or {})", below, above) : fmt::format(" (take {})", below);
-  }
   void check_sizes() {
     for (size_t i = 0; i < dimensions_.size(); ++i) {
       const Dim& size = dimensions_[i].size;
       if (!size.is_constant())
         refuse(i, "its size is not known");
-      else if (!are_divided(size.value(), cuts_[classes_.find(i)], ranks_))
-        refuse(i, fmt::format("{} ranks do not divide {}{}", ranks_, size.value(), advice(size.value())));
+      else if (are_divided(size.value(), cuts_[classes_.find(i)], ranks_))
+        continue;
+      else if (of_scales_[i])
+        groups_.refuse_for_codes(i);
+      else
+        refuse(i, fmt::format("{} ranks do not divide {}{}", ranks_, size.value(),
+                              advice_on_ranks(ranks_, size.value())));
     }
   }
 
@@ -287,13 +309,13 @@ class Dimensions {
   const Model& model_;
   const int64_t ranks_;
   const std::set<int32_t> gathered_, of_experts_;
-  DisjointSets classes_, groups_;
+  DisjointSets classes_;
+  ShardingGroups groups_;
   std::vector<Dimension> dimensions_;
   std::vector<size_t> first_of_state_;
   std::map<const Graph*, std::vector<size_t>> first_of_value_;
-  std::vector<Cuts> cuts_;  // for each class, at the dimension that stands for it
-  std::vector<std::string>
-      reasons_;  // for each group, at the dimension that stands for it: why it cannot be sharded
+  std::vector<Cuts> cuts_;       // for each class, at the dimension that stands for it
+  std::vector<bool> of_scales_;  // by dimension: whether it is one of scales of codes
   struct SumOverRanks {
     const Graph* graph;
     size_t dimension;
@@ -308,7 +330,8 @@ constexpr int64_t kMinShare = 64;
 
 class Chooser {
  public:
-  Chooser(const Model& model, const Mesh& mesh, const Target& target)
+  // `warns` says whether weights that only codes of moments keep whole are worth a line.
+  Chooser(const Model& model, const Mesh& mesh, const Target& target, bool warns)
       : model_(model), target_(target), ranks_(mesh.size(kTensorAxis)) {
     if (mesh.size(kExpertAxis) > 1) of_experts_ = states_of_experts(model);
     for (const State& state : model.states())
@@ -316,9 +339,14 @@ class Chooser {
         all_weights_ += state.type.numel();
     choose({});
     if (const std::set<int32_t> gathered = weights_worth_gathering(); !gathered.empty()) choose(gathered);
+    const std::string refused = a_weight_refused_by_codes();
     if (chosen_.empty() && of_experts_.empty())
       fail("{} ranks along 'tensor' cannot share any layer of this model: {}", ranks_,
-           dimensions_->a_reason());
+           refused.empty() ? dimensions_->a_reason()
+                           : fmt::format("'{}': {}", refused, dimensions_->reason_of_codes()));
+    if (!refused.empty() && warns)
+      log_warning("tensor: every rank keeps whole weights, such as '{}': {}", refused,
+                  dimensions_->reason_of_codes());
   }
 
   StateStorage storage(int64_t place) {
@@ -339,16 +367,36 @@ class Chooser {
     chosen_.clear();
     weights_.clear();
     for (auto& [group, states] : dimensions_->groups_of_states()) {
-      const int64_t weights = weights_of(states);
-      if (weights == 0 || weights < target_.products_per_exchanged * dimensions_->exchanged(group)) continue;
-      if (dimensions_->is_table(group) && weights * kMinShare < all_weights_) continue;
-      weights_[group] = weights;
+      if (!is_worth_sharding(group, states)) continue;
+      weights_[group] = weights_of(states);
       chosen_[group] = std::move(states);
     }
     for (const auto& entry : model_.entries()) drop_conflicts(*entry);
   }
 
-  int64_t weights_of(const std::vector<std::pair<int32_t, int>>& states) const {
+  bool is_worth_sharding(size_t group, const StateDims& states) {
+    const int64_t weights = weights_of(states);
+    if (weights == 0 || weights < target_.products_per_exchanged * dimensions_->exchanged(group))
+      return false;
+    return !dimensions_->is_table(group) || weights * kMinShare >= all_weights_;
+  }
+
+  // Returns the name of a weight that would be sharded if moments were no codes; empty if there is none.
+  std::string a_weight_refused_by_codes() {
+    for (const auto& [group, states] : dimensions_->groups_of_states(true))
+      if (is_worth_sharding(group, states))
+        for (const auto& [state, dim] : states)
+          if (model_.state(state).role == StateRole::kParameter && !is_sharded(state))
+            return model_.state(state).name;
+    return "";
+  }
+  bool is_sharded(int32_t state) {
+    for (int dim = 0; dim < model_.state(state).type.shape.rank(); ++dim)
+      if (chosen_.contains(dimensions_->group_of_state(state, dim))) return true;
+    return false;
+  }
+
+  int64_t weights_of(const StateDims& states) const {
     int64_t weights = 0;
     for (const auto& [state, dim] : states)
       if (model_.state(state).role == StateRole::kParameter) weights += model_.state(state).type.numel();
@@ -385,9 +433,7 @@ class Chooser {
   }
   bool is_worth_gathering(int32_t index) {
     const State& state = model_.state(index);
-    for (int dim = 0; dim < state.type.shape.rank(); ++dim)
-      if (chosen_.contains(dimensions_->group_of_state(index, dim))) return false;
-    return state.role == StateRole::kParameter && plain_format(state.type.dtype) &&
+    return !is_sharded(index) && state.role == StateRole::kParameter && plain_format(state.type.dtype) &&
            state.type.numel() * kMinShare >= all_weights_ &&
            state.type.shape[1].value() >= target_.products_per_gathered;
   }
@@ -407,16 +453,16 @@ class Chooser {
   const int64_t ranks_;
   std::set<int32_t> of_experts_;  // states that ranks along "expert" share
   std::optional<Dimensions> dimensions_;
-  std::map<size_t, std::vector<std::pair<int32_t, int>>> chosen_;  // dimensions of states by group
-  std::map<size_t, int64_t> weights_;                              // number of elements, by group
-  int64_t all_weights_ = 0;                                        // number of elements of all weights
+  std::map<size_t, StateDims> chosen_;  // dimensions of states by group
+  std::map<size_t, int64_t> weights_;   // number of elements, by group
+  int64_t all_weights_ = 0;             // number of elements of all weights
 };
 
 }  // namespace
 
 StateStorage find_tensor_shards(const Model& model, const Mesh& mesh, int64_t rank, const Target& target) {
   if (mesh.size(kTensorAxis) == 1) return {};
-  return Chooser(model, mesh, target).storage(mesh.place(rank, kTensorAxis));
+  return Chooser(model, mesh, target, rank == 0).storage(mesh.place(rank, kTensorAxis));
 }
 
 }  // namespace genesis::passes

@@ -16,9 +16,8 @@ namespace {
 
 class Backward {
  public:
-  // `depth` is the number of formulas around the nodes to differentiate.
-  Backward(Graph& graph, size_t first_node, int depth = 0)
-      : graph_(graph), first_node_(first_node), depth_(depth) {}
+  Backward(Graph& graph, size_t first_node, FormulaParts& parts)
+      : graph_(graph), first_node_(first_node), parts_(parts) {}
 
   std::vector<Value> run(Value loss, const std::vector<Value>& wrt) {
     const size_t last_node = graph_.nodes().size();
@@ -97,8 +96,7 @@ class Backward {
   // Differentiates the op's formula, which is written for this once more. If the node becomes its formula later, equal nodes of both
   // become one.
   void apply_formula(const Node& node, const std::vector<Value>& dy, const std::vector<bool>& wants) {
-    check_formula_depth(*node.op, depth_);
-    Backward inside(graph_, graph_.nodes().size(), depth_ + 1);
+    Backward inside(graph_, graph_.nodes().size(), parts_);
     std::vector<Value> inputs, wanted;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       inputs.push_back(graph_.handle(node.inputs[i]));
@@ -108,7 +106,7 @@ class Backward {
     std::vector<Value> results;
     {
       const NameScope scope(graph_, node.name + ".formula");
-      results = write_formula(*node.op, node.attributes, inputs);
+      results = write_formula(*node.op, node.attributes, inputs, parts_);
     }
     const size_t last_node = graph_.nodes().size();
     inside.mark_dependents(wanted, last_node);
@@ -136,7 +134,7 @@ class Backward {
 
   Graph& graph_;
   size_t first_node_;
-  int depth_;
+  FormulaParts& parts_;
   std::vector<bool> depends_;     // by value id; values added later do not depend
   std::vector<Value> gradients_;  // by value id
 };
@@ -160,7 +158,8 @@ std::vector<Value> gradients_if_any(Graph& graph, Value loss, const std::vector<
                                     size_t first_node) {
   check_loss(loss);
   check_wrt(wrt);
-  return Backward(graph, first_node).run(loss, wrt);
+  FormulaParts parts;
+  return Backward(graph, first_node, parts).run(loss, wrt);
 }
 
 std::vector<Value> gradients(Graph& graph, Value loss, const std::vector<Value>& wrt) {

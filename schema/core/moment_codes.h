@@ -7,9 +7,9 @@
 //
 // The paper's code has seven decades, of which each has half as many magnitudes as the next larger one; the code here is about
 // as precise for normally distributed values, and more precise for values of several decades. Its magnitudes are numbers whose
-// last bits are zero, so a shift encodes and decodes, without a table. A v never becomes 0: m would be divided by eps alone. All
-// arithmetic rounds once, so hosts and devices agree bit for bit. In a block with a scale that is not finite, the codes mean
-// nothing.
+// last bits are zero, so a shift encodes and decodes, without a table. A v never becomes 0: m would be divided by eps alone. Each
+// step of encoding and decoding rounds once, so for the same values hosts and devices agree bit for bit; how an update computes
+// these values is up to its kernel. In a block with a scale that is not finite, the codes mean nothing.
 #pragma once
 
 #include <bit>

@@ -126,7 +126,8 @@ class Graph {
   void set_origins(std::vector<std::string> origins) { origins_ = std::move(origins); }
 
   // --- reading ---
-  // Deques keep references to their elements valid while the graph grows.
+  // Deques keep references to their elements valid while the graph grows, unless it shares its contents: then its first change copies
+  // them, and references stay with the other graph's.
   const std::deque<Node>& nodes() const { return contents_->nodes; }
   const std::deque<ValueInfo>& values() const { return contents_->values; }
   const Node& node(NodeId id) const { return nodes()[static_cast<size_t>(id.index)]; }
@@ -160,7 +161,7 @@ class Graph {
 
   Model* model_;
   std::string name_;
-  std::shared_ptr<Contents> contents_;  // never null; shared with what share() returned
+  std::shared_ptr<Contents> contents_;  // shared with what share() returned; null only after a move
   struct NamePrefix {
     std::string name;
     bool is_layer;

@@ -9,6 +9,7 @@
 #include "schema/graph/plugin_ops.h"
 #include "schema/graph/text.h"
 #include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/tensor/random.h"
 #include "schema/ops/tensor/reduce.h"
 #include "tests/op_harness.h"
 
@@ -70,6 +71,28 @@ struct Endless : LikeItsFirstInput<Endless> {
   Value formula(Operands x) const { return emit(Endless{}, {x[0]}); }
 };
 
+struct Tree : LikeItsFirstInput<
+                  Tree> {  // contains itself three times: writing it to a depth of 16 would take 3^16 nodes
+  static constexpr OpInfo info = info_of("test_tree");
+  static Value of(Value x) { return emit(Tree{}, {x}); }
+  Value formula(Operands x) const { return of(x[0]) + of(x[0] + 1.0) * of(x[0] + 2.0); }
+};
+
+struct Odd : LikeItsFirstInput<Odd> {  // contains Even
+  static constexpr OpInfo info = info_of("test_odd");
+  Value formula(Operands x) const;
+};
+struct Even : LikeItsFirstInput<Even> {  // contains Odd
+  static constexpr OpInfo info = info_of("test_even");
+  Value formula(Operands x) const { return emit(Odd{}, {x[0]}); }
+};
+Value Odd::formula(Operands x) const { return emit(Even{}, {x[0] + 1.0}); }
+
+struct Noise : LikeItsFirstInput<Noise> {  // x[1] is the RNG state
+  static constexpr OpInfo info = info_of("test_noise", {2, 2});
+  Value formula(Operands x) const { return x[0] * rand(x[1], x[0].shape()); }
+};
+
 struct OtherShape : LikeItsFirstInput<OtherShape> {
   static constexpr OpInfo info = info_of("test_other_shape");
   Value formula(Operands x) const { return sum(x[0]); }
@@ -92,7 +115,8 @@ class Formulas : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     static const bool added = [] {
-      add_plugin_ops(kOpDefs<Shrink, Rows, Bump, Whole, Around, SumAndProduct, Endless, OtherShape>);
+      add_plugin_ops(kOpDefs<Shrink, Rows, Bump, Whole, Around, SumAndProduct, Endless, OtherShape, Tree, Odd,
+                             Even, Noise>);
       add_plugin_kernels(PluginDevice::kCpu, kKernels);
       return true;
     }();
@@ -180,6 +204,8 @@ TEST_F(Formulas, AKernelRunsWhereItsOpStandsAlone) {
   const SessionOptions kernels = {.disabled = {"fuse_formulas"}};
   EXPECT_EQ(steps(*chain, "cpu", kernels), (Names{"test_bump", "neg"}));
   EXPECT_LT(run(chain, kernels)[0], -100);
+  // A switch that keeps nodes from fusing keeps the kernel, too.
+  EXPECT_EQ(steps(*chain, "cpu", {.disabled = {"fuse_elementwise"}}), (Names{"test_bump", "neg"}));
   const auto two = model("%a = test_bump(x)\n%b = test_bump(%a)\nreturn y = %b");
   EXPECT_EQ(steps(*two), Names{"fused"});
   // The kernel takes f32 only.
@@ -237,7 +263,7 @@ TEST_F(Formulas, MistakesNameTheOp) {
   Graph& graph = endless_loss->entry("main");
   EXPECT_NE(error_of([&] {
               passes::gradients(graph, graph.output("y"), {graph.input("x")});
-            }).find("the formula of op 'test_endless' stands inside 16 others"),
+            }).find("op 'test_endless' leads back to its own op (test_endless -> test_endless)"),
             std::string::npos);
   const std::string other = error_of([&] { steps(*model("%a = test_other_shape(x)\nreturn y = %a")); });
   EXPECT_NE(other.find(
@@ -245,6 +271,30 @@ TEST_F(Formulas, MistakesNameTheOp) {
             std::string::npos)
       << other;
   EXPECT_NE(other.find("node 'a'"), std::string::npos) << other;
+}
+
+TEST_F(Formulas, OneThatLeadsBackToItselfEndsAtOnce) {
+  for (const auto& [op, way] : {std::pair("test_tree", "(test_tree -> test_tree)"),
+                                std::pair("test_odd", "(test_even -> test_odd -> test_even)")}) {
+    const auto made = model(fmt::format("%a = {}(x)\n%s = sum(%a)\nreturn y = %s", op));
+    const std::string expanded = error_of([&] { steps(*made); });
+    EXPECT_NE(expanded.find(way), std::string::npos) << expanded;
+    Graph& graph = made->entry("main");
+    const std::string differentiated =
+        error_of([&] { passes::gradients(graph, graph.output("y"), {graph.input("x")}); });
+    EXPECT_NE(differentiated.find(way), std::string::npos) << differentiated;
+  }
+}
+
+// Autodiff writes a formula once more, and would draw other numbers than the forward pass.
+TEST_F(Formulas, OneThatDrawsRandomNumbersIsRefused) {
+  const auto made = model("%a = test_noise(x, rng)\n%b = test_noise(%a, rng)\n%s = sum(%b)\nreturn y = %s",
+                          "x: f32[4,6], rng: i64[2]");
+  Graph& graph = made->entry("main");
+  const std::string expected = "the formula of op 'test_noise' draws random numbers (rand), ";
+  EXPECT_NE(error_of([&] { steps(*made); }).find(expected), std::string::npos);
+  EXPECT_NE(error_of([&] { passes::gradients(graph, graph.output("y"), {graph.input("x")}); }).find(expected),
+            std::string::npos);
 }
 
 }  // namespace

@@ -20,6 +20,13 @@ Graph breaks(const Graph& graph, const PassContext&) {
   return copy;
 }
 
+Graph reads(const Graph& graph, const PassContext&) {
+  for (const Node& node : graph.nodes())
+    for (const ValueId input : node.inputs)
+      if (input.index >= static_cast<int32_t>(graph.values().size())) fail("a value is missing");
+  return graph.share();
+}
+
 constexpr Pass kDropDead{"drop_dead", "for the test", drop_dead};
 
 TEST(RunPasses, ReportsAndCallsBackOnlyWhenTheGraphChanged) {
@@ -72,6 +79,20 @@ TEST(RunPasses, ErrorsNameThePass) {
         EXPECT_NE(error.message().find("(in pass '" + std::string(pass.name) + "')"), std::string::npos)
             << error.message();
       }
+    }
+  }
+}
+
+// A later pass that cannot read a broken graph is not to blame.
+TEST(RunPasses, ErrorsNameThePassThatBrokeTheGraph) {
+  const auto model = parse_text(kText);
+  const Pass pipeline[] = {{"breaks", "", breaks}, {"reads", "", reads}};
+  for (const bool each : {true, false}) {
+    try {
+      run_passes(model->entry("f"), pipeline, {}, {.verify_each = each});
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("(in pass 'breaks')"), std::string::npos) << error.message();
     }
   }
 }

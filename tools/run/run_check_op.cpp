@@ -140,7 +140,8 @@ class OpBuilder {
     const Node node = graph.nodes().back();
     std::vector<Value> inputs, results;
     for (const ValueId id : node.inputs) inputs.push_back(graph.handle(id));
-    if (written == Written::kFormula) return passes::write_formula(*node.op, node.attributes, inputs);
+    passes::FormulaParts parts;
+    if (written == Written::kFormula) return passes::write_formula(*node.op, node.attributes, inputs, parts);
     for (const ValueId id : node.outputs) results.push_back(graph.handle(id));
     for (Value& y : results)
       if (written == Written::kBeforeOthers && is_float(y.dtype())) y = neg(y);

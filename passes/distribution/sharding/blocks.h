@@ -1,10 +1,13 @@
 // Blocks of which a sharded dimension is composed, such as queries, keys and values side by side: every rank has a shard of each.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <set>
+#include <string>
 
 #include "passes/distribution/sharding/factor.h"
 
@@ -60,6 +63,15 @@ inline bool are_divided(int64_t size, const Cuts& cuts, int64_t ranks) {
     return size * end.above % end.below == 0 && elements % ranks == 0;
   };
   return std::all_of(cuts.begin(), cuts.end(), is_block_divided) && is_block_divided({1, 1});
+}
+
+// Returns advice on the number of ranks: the nearest numbers below and above that divide a size.
+inline std::string advice_on_ranks(int64_t ranks, int64_t size) {
+  const int64_t most = std::min(2 * ranks, size);
+  int64_t below = std::max<int64_t>(1, std::min(ranks, size)), above = ranks + 1;
+  while (size % below != 0) --below;
+  while (above <= most && size % above != 0) ++above;
+  return above <= most ? fmt::format(" (take {} or {})", below, above) : fmt::format(" (take {})", below);
 }
 
 }  // namespace genesis::passes

@@ -256,8 +256,8 @@ void list_linear_cross_entropy(RuleContext& context) {
   context.add(std::move(factor));
 }
 
-// Parameter, gradient and moments are updated elementwise, so every dimension can be sharded. Scales of moments that are codes have
-// the same dimensions, or a single one, which is sharded with the first.
+// Parameter, gradient and moments are updated elementwise, so every dimension can be sharded. Scales of moments that are codes may
+// have fewer dimensions, of which the last counts blocks; the parameter's dimensions after that one stay whole.
 void list_update(RuleContext& context) {
   UpdateInputs inputs = update_inputs(context.node());
   if (is<ops::SgdUpdate>(context.node())) inputs.gradient = 1;  // also without momentum

@@ -41,8 +41,10 @@ void check_skip(bool skip_nonfinite, bool has_scale) {
 
 void check_codes(const ops::AdamUpdate& op, Types in, const TensorType& parameter, int k) {
   if (!ops::can_have_moment_codes(parameter))
-    fail("moments of 8 bits need a parameter that is not f64 and has a multiple of {} elements, got {}",
-         kMomentBlock, parameter.to_string());
+    fail(
+        "moments of 8 bits need a parameter that is not f64 and has a multiple of {} elements, along each "
+        "row of its first axis if it has more than two, got {}",
+        kMomentBlock, parameter.to_string());
   const auto check = [&](int i, const TensorType& expected, const char* what) {
     const TensorType& given = in[static_cast<size_t>(i)];
     if (!(given == expected))
@@ -152,16 +154,21 @@ std::vector<InPlace> AdamUpdate::in_place() const {
 }
 
 bool can_have_moment_codes(const TensorType& parameter) {
-  return parameter.dtype != DType::f64 && parameter.shape.is_constant() &&
-         parameter.numel() % kMomentBlock == 0;
+  const Shape& shape = parameter.shape;
+  if (parameter.dtype == DType::f64 || !shape.is_constant() || parameter.numel() % kMomentBlock != 0)
+    return false;
+  return shape.rank() <= 2 || parameter.numel() == 0 ||
+         parameter.numel() / shape[0].value() % kMomentBlock == 0;
 }
 
 Shape moment_scales_shape(const Shape& parameter) {
-  const int last = parameter.rank() - 1;
-  if (last < 0 || parameter[last].value() % kMomentBlock != 0)
-    return Shape{Dim(parameter.numel().value() / kMomentBlock)};
-  Shape scales = parameter;
-  scales[last] = Dim(parameter[last].value() / kMomentBlock);
+  int axis = parameter.rank() - 1;
+  int64_t rest = 1;
+  for (; axis >= 0; --axis)
+    if ((rest *= parameter[axis].value()) % kMomentBlock == 0) break;
+  Shape scales;
+  for (int i = 0; i < axis; ++i) scales.push_back(parameter[i]);
+  scales.push_back(Dim(rest / kMomentBlock));
   return scales;
 }
 

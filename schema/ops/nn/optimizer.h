@@ -67,8 +67,8 @@ struct SgdUpdate : SgdOptions {
 // and halves i hold the next parameters_per_half[i] parameters.
 //
 // With `moments` k8bit m and v are codes (schema/core/moment_codes.h), u8 of the parameter's shape, and the scales of their blocks
-// follow: m scales..., v scales..., among inputs and outputs, f32 of moment_scales_shape(). The parameters must not be f64, and
-// kMomentBlock must divide their numbers of elements.
+// follow: m scales..., v scales..., among inputs and outputs, f32 of moment_scales_shape(). The parameters must be such that
+// can_have_moment_codes().
 struct AdamUpdate {
   static constexpr OpInfo info{
       .name = "adam_update",
@@ -126,10 +126,11 @@ struct AdamUpdate {
   std::vector<InPlace> in_place() const;  // everything except the gradients is written where it was read
 };
 
-// Returns whether moments of a parameter of this type can be codes.
+// Returns whether moments of a parameter of this type can be codes: it is not f64, its sizes are known, and kMomentBlock divides its
+// number of elements, or, with more than two axes, those of each row of the first axis.
 bool can_have_moment_codes(const TensorType& parameter);
-// Returns the shape of the scales of a parameter's moments: a scale for every kMomentBlock values of its last axis, or one flat
-// axis if the blocks do not divide that axis.
+// Returns the shape of the scales of a parameter's moments: as many of its last axes as it takes to have whole blocks become one
+// axis of blocks, the axes before these stay. So f32[8,24,32] has scales [8,3].
 Shape moment_scales_shape(const Shape& parameter);
 
 // parameter, gradient, momentum, lr, [scale] -> parameter, momentum.

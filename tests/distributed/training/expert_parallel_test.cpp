@@ -114,6 +114,16 @@ TEST(ExpertMeshes, SayWhyExpertsCannotBeShared) {
   EXPECT_NE(none.find("this model has no experts"), std::string::npos) << none;
 }
 
+// Blocks of 256 do not divide these experts, so their moments are f32.
+TEST(ExpertMeshes, ShareSmallExpertsWithMomentsOf8Bits) {
+  models::Settings settings = testing::small_settings("qwen3_moe");
+  settings["hidden_size"] = settings["moe_intermediate_size"] = "24";
+  settings["num_experts"] = "8";
+  const std::shared_ptr<Model> model = models::make_model("qwen3_moe", settings, /*seed=*/5);
+  passes::add_training(*model, passes::parse_train_options("adamw,moments=8bit"));
+  EXPECT_FALSE(passes::find_expert_shards(*model, Mesh::parse("expert=4"), 0).groups.empty());
+}
+
 // "data" names all ranks that share a batch, in the order of the mesh's axes.
 TEST(ExpertMeshes, CountRanksOfOneBatchTogether) {
   const Mesh mesh = Mesh::parse("data=2,expert=2,tensor=2");

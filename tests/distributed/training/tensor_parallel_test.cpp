@@ -4,12 +4,14 @@
 #include <set>
 
 #include "executor/session.h"
+#include "models/zoo.h"
 #include "passes/distribution/tensor_shards.h"
 #include "passes/lora/lora.h"
 #include "passes/training/train_step.h"
 #include "tests/distributed/thread_ranks.h"
 #include "tests/distributed/training/small_training.h"
 #include "tests/error_of.h"
+#include "tests/passes/warnings.h"
 
 namespace genesis {
 namespace {
@@ -110,6 +112,36 @@ TEST(TensorParallel, SaysWhyNothingCanBeCut) {
   EXPECT_NE(error.find("3 ranks along 'tensor' cannot share any layer of this model"), std::string::npos)
       << error;
   EXPECT_NE(error.find("3 ranks do not divide 80 (take 2 or 4)"), std::string::npos) << error;
+}
+
+// Sizes that the ranks divide, unlike the blocks of their moments.
+TEST(TensorParallel, SaysWhatMomentsOf8BitsKeepWhole) {
+  const auto shards = [](const char* hidden, const char* intermediate, const char* moments) {
+    const std::shared_ptr<Model> model = models::make_model("qwen2",
+                                                            {{"vocab_size", "61"},
+                                                             {"hidden_size", hidden},
+                                                             {"intermediate_size", intermediate},
+                                                             {"num_hidden_layers", "1"},
+                                                             {"num_attention_heads", "4"},
+                                                             {"num_key_value_heads", "2"},
+                                                             {"max_position_embeddings", "32"}},
+                                                            5);
+    passes::add_training(*model, passes::parse_train_options(std::string("adamw") + moments));
+    return passes::find_tensor_shards(*model, Mesh::parse("tensor=2"), 0).groups.size();
+  };
+  const std::string why = "moments=8bit keeps blocks of 256, which 2 ranks would cut: train with f32 moments";
+  const std::string warning =
+      testing::warnings_of([&] { EXPECT_GT(shards("512", "2816", ",moments=8bit"), 0u); });
+  EXPECT_NE(warning.find(why), std::string::npos) << warning;
+  EXPECT_NE(warning.find("mlp."), std::string::npos) << warning;
+  const std::string error = testing::error_of([&] { shards("896", "4864", ",moments=8bit"); });
+  EXPECT_NE(error.find(why), std::string::npos) << error;
+  EXPECT_EQ(error.find("scales"), std::string::npos) << error;
+  EXPECT_EQ(testing::warnings_of([&] {
+              EXPECT_GT(shards("512", "2816", ""), 0u);
+              EXPECT_GT(shards("512", "512", ",moments=8bit"), 0u);
+            }),
+            "");
 }
 
 // Caches are sharded by heads. The table, which is also the head, is tested both whole and sharded.

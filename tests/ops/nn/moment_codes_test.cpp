@@ -369,6 +369,19 @@ TEST(CodedAdam, RefusesWhatDoesNotFit) {
       {"multiple of 256", "f32[2,100]"});
   EXPECT_EQ(ops::moment_scales_shape(Shape{Dim(8), Dim(96)}).to_string(), "[3]") << "flat";
   EXPECT_EQ(ops::moment_scales_shape(Shape{Dim(8), Dim(3), Dim(768)}).to_string(), "[8,3,3]");
+  EXPECT_EQ(ops::moment_scales_shape(Shape{Dim(8), Dim(24), Dim(32)}).to_string(), "[8,3]");
+  EXPECT_EQ(ops::moment_scales_shape(Shape{Dim(2), Dim(8), Dim(16), Dim(32)}).to_string(), "[2,8,2]");
+  EXPECT_EQ(ops::moment_scales_shape(Shape{Dim(1024)}).to_string(), "[4]");
+}
+
+// Ranks share the first axis of the experts' weights, so no block may lie in two experts.
+TEST(CodedAdam, BlocksDoNotCrossTheFirstAxisOfMoreThanTwo) {
+  const auto fits = [](Shape shape) { return ops::can_have_moment_codes({DType::f32, std::move(shape)}); };
+  EXPECT_TRUE(fits({8, 96}));
+  EXPECT_TRUE(fits({8, 24, 32}));
+  EXPECT_FALSE(fits({8, 24, 24}));
+  EXPECT_FALSE(fits({256, 3, 3}));
+  EXPECT_TRUE(fits({0, 3, 3}));
 }
 
 }  // namespace

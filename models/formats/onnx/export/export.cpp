@@ -6,7 +6,7 @@
 
 #include "models/formats/onnx/export/rules.h"
 #include "models/formats/operator_table.h"
-#include "passes/fusion/elementwise/formulas.h"
+#include "passes/fusion/elementwise/expand_formulas.h"
 #include "passes/training/for_evaluation.h"
 #include "schema/core/error.h"
 #include "schema/graph/state_storage.h"

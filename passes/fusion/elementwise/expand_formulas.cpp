@@ -1,4 +1,4 @@
-#include "passes/fusion/elementwise/formulas.h"
+#include "passes/fusion/elementwise/expand_formulas.h"
 
 #include <algorithm>
 #include <map>
@@ -16,9 +16,9 @@ namespace {
 
 std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
-std::vector<Value> write(Rewriter& rewriter, const Node& node) {
+std::vector<Value> write(Rewriter& rewriter, const Node& node, FormulaParts& parts) {
   const NameScope scope(rewriter.graph(), last_part(node.name));
-  return write_formula(*node.op, node.attributes, rewriter.map(node.inputs));
+  return write_formula(*node.op, node.attributes, rewriter.map(node.inputs), parts);
 }
 
 bool are_known(const std::vector<TensorType>& types) {
@@ -53,6 +53,7 @@ bool joins_others(const Graph& graph, const FusionGroups& groups, NodeRange form
 
 // Returns the names of the nodes whose formulas fuse with what is around them.
 std::set<std::string> fusing_nodes(const Graph& graph) {
+  FormulaParts parts;
   Rewriter rewriter(graph);
   std::map<std::string, NodeRange> formulas;
   for (const Node& node : graph.nodes()) {
@@ -61,7 +62,7 @@ std::set<std::string> fusing_nodes(const Graph& graph) {
       continue;
     }
     const size_t begin = rewriter.graph().nodes().size();
-    rewriter.replace(node, write(rewriter, node));
+    rewriter.replace(node, write(rewriter, node, parts));
     formulas[node.name] = {begin, rewriter.graph().nodes().size()};
   }
   const Graph written = rewriter.finish();
@@ -80,19 +81,18 @@ bool has_formulas(const Graph& graph, const PassContext&) {
 
 // A formula may contain ops that have only formulas themselves.
 Graph write_formulas(const Graph& graph, const std::function<bool(const Graph&, const Node&)>& chosen) {
+  FormulaParts parts;
   const auto replace = [&](Rewriter& rewriter, const Node& node) -> Replacement {
     if (!node.op->formula || !chosen(rewriter.old(), node)) return std::nullopt;
-    return write(rewriter, node);
+    return write(rewriter, node, parts);
+  };
+  const auto has_chosen = [&](const Graph& current) {
+    return std::ranges::any_of(current.nodes(),
+                               [&](const Node& node) { return node.op->formula && chosen(current, node); });
   };
   Graph written = rewrite(graph, replace);
-  for (int depth = 1;; ++depth) {
-    const auto& nodes = written.nodes();
-    const auto at = std::ranges::find_if(
-        nodes, [&](const Node& node) { return node.op->formula && chosen(written, node); });
-    if (at == nodes.end()) return written;
-    check_formula_depth(*at->op, depth);
-    written = rewrite(written, replace);
-  }
+  while (has_chosen(written)) written = rewrite(written, replace);
+  return written;
 }
 
 Graph expand_formulas(const Graph& graph, const PassContext& context) {
@@ -104,9 +104,10 @@ Graph expand_formulas(const Graph& graph, const PassContext& context) {
 
 Graph fuse_formulas(const Graph& graph, const PassContext&) {
   const std::set<std::string> names = fusing_nodes(graph);
+  FormulaParts parts;
   return rewrite(graph, [&](Rewriter& rewriter, const Node& node) -> Replacement {
     if (!names.contains(node.name)) return std::nullopt;
-    return write(rewriter, node);
+    return write(rewriter, node, parts);
   });
 }
 
