@@ -18,6 +18,7 @@
 #include "passes/pipelines.h"
 #include "passes/precision/passes.h"
 #include "schema/core/parse_number.h"
+#include "schema/graph/bodies.h"
 #include "schema/graph/state_cuts.h"
 #include "schema/ops/nn/convolution.h"
 #include "schema/ranks/mesh_axes.h"
@@ -122,6 +123,51 @@ bool convolves_only(const Graph& graph) {
   return !passes::trains(graph) && std::ranges::any_of(graph.nodes(), convolves);
 }
 
+// Makes graphs of a compilation from entry points of the model: the one that is compiled, and the bodies of its loops.
+struct EntryPasses {
+  const Model& model;
+  const Bindings& bindings;
+  const Target& target;
+  const SessionOptions& options;
+  const CompiledEntry& compiled;  // its work model and storage
+
+  Graph run(const std::string& entry, const Switches& switches, const SnapshotObserver& observe) const {
+    Graph authored = copy_graph(model.entry(entry), *compiled.work);
+    if (passes::has_quantized(compiled.storage))
+      authored = passes::decode_quantized(authored, compiled.storage);
+    Graph graph = passes::bind(authored, bindings);
+    passes::check_peers(graph, options.mesh, options.rank);
+    if (observe) observe({"bind", "sizes take the place of symbols", graph});
+    if (!options.optimize) return runnable(std::move(graph), target);
+    return optimize(std::move(graph), target, switches, memory_budget(model, options), compiled.storage,
+                    options, observe);
+  }
+
+  // Innermost first: the memory of a loop is known once its body has a plan. Weights are not packed, because only the plan around the
+  // loops has prepared values.
+  std::vector<Plan> plans_of_bodies(const Graph& graph, Switches switches) const {
+    switches.passes.insert("pack_weights");
+    std::vector<Plan> plans;
+    for (const std::string& name : bodies_of(graph))
+      with_context(
+          [&] {
+            const Graph body = run(name, switches, {});
+            plans.push_back(passes::make_plan(body, target, switches.plan, plans_of_bodies(body, switches)));
+          },
+          [&] { return "while compiling the body '" + name + "' of a loop"; });
+    return plans;
+  }
+};
+
+void check_loops(const Graph& graph, const SessionOptions& options) {
+  check_bodies(graph);
+  if (options.mesh.ranks() > 1 && !bodies_of(graph).empty())
+    fail(
+        "entry point '{}' has loops whose number of steps depends on data, which {} ranks cannot share: use "
+        "one rank",
+        graph.name(), options.mesh.ranks());
+}
+
 }  // namespace
 
 // A state is sharded only if the pass that handles its shards runs; otherwise every rank keeps the whole state.
@@ -159,18 +205,12 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   compiled.runner.collectives = options.collectives;
   Target target = given;
   target.disabled_kernels = switches.runner.disabled_kernels;
+  check_loops(model.entry(entry), options);
   compiled.storage = storage_for(model, entry, target, options, switches, are_stored);
   add_parts(*compiled.work, compiled.storage);
-  Graph authored = copy_graph(model.entry(entry), *compiled.work);
-  if (passes::has_quantized(compiled.storage))
-    authored = passes::decode_quantized(authored, compiled.storage);
-  Graph graph = passes::bind(authored, bindings);
   passes::check_axes(model, options.mesh);
-  passes::check_peers(graph, options.mesh, options.rank);
-  if (observe) observe({"bind", "sizes take the place of symbols", graph});
-  graph = options.optimize ? optimize(std::move(graph), target, switches, memory_budget(model, options),
-                                      compiled.storage, options, observe)
-                           : runnable(std::move(graph), target);
+  const EntryPasses compilation{model, bindings, target, options, compiled};
+  Graph graph = compilation.run(entry, switches, observe);
   if (options.optimize && compiled.storage.empty() && convolves_only(graph)) {
     if (auto split = passes::split_prepared_values(graph, *compiled.work)) {
       compiled.prepared = passes::make_plan(split->values, target, switches.plan);
@@ -179,7 +219,8 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
       if (observe) observe({"prepare_values", "values of states alone are computed once", graph});
     }
   }
-  compiled.plan = passes::make_plan(graph, target, switches.plan);
+  std::vector<Plan> bodies = compilation.plans_of_bodies(graph, switches);
+  compiled.plan = passes::make_plan(graph, target, switches.plan, std::move(bodies));
   compiled.plan.bindings = bindings;
   return compiled;
 }

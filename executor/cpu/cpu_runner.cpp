@@ -8,10 +8,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <map>
 
 #include "backends/collectives.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/parallel/work_trace.h"
+#include "executor/runtime/loop_run.h"
 #include "executor/runtime/nonfinite.h"
 #include "executor/runtime/step_call.h"
 #include "executor/runtime/step_graph.h"
@@ -35,6 +37,7 @@ class CpuRunner final : public Runner {
     for (size_t i = 0; i < calls_.size(); ++i) {
       calls_[i].context.fault = &faults_[i];
       calls_[i].context.collectives = collectives_.get();
+      if (is<ops::Loop>(*calls_[i].step->op)) add_loop(i, options, target);
     }
   }
 
@@ -45,6 +48,7 @@ class CpuRunner final : public Runner {
       bind_views(call.outputs, call.step->outputs, memory);
       call.context.scratch = memory.arena + call.step->scratch_offset;
     }
+    for (const auto& [i, loop] : loops_) loop->bind(memory, calls_[i].context.scratch);
     copies_.clear();
     for (const StateCopy& copy : plan_.state_copies)
       copies_.push_back({memory.states[static_cast<size_t>(copy.state)], memory.resolve(copy.source),
@@ -86,6 +90,16 @@ class CpuRunner final : public Runner {
     const std::byte* from;
     size_t bytes;
   };
+
+  void add_loop(size_t i, const RunnerOptions& options, const Target& target) {
+    StepCall& call = calls_[i];
+    const Plan& body = body_of(plan_, *call.step);
+    const auto loop =
+        std::make_shared<LoopRun>(*call.step, body, std::make_unique<CpuRunner>(body, options, target));
+    call.prepared = loop;
+    call.context.prepared_ptr = static_cast<const LoopBody*>(loop.get());
+    loops_.emplace(i, loop);
+  }
 
   void bind_views(std::vector<TensorView>& views, const std::vector<BufferRef>& refs,
                   const PlanMemory& memory) {
@@ -214,8 +228,11 @@ class CpuRunner final : public Runner {
 
   // Reports the first fault in the plan's order, whichever thread saw one first.
   void report_first_fault() const {
-    for (size_t i = 0; i < faults_.size(); ++i)
-      if (faults_[i].set) fail_on_data(*calls_[i].step, faults_[i]);
+    for (size_t i = 0; i < faults_.size(); ++i) {
+      if (!faults_[i].set) continue;
+      if (const auto loop = loops_.find(i); loop != loops_.end()) loop->second->rethrow();
+      fail_on_data(*calls_[i].step, faults_[i]);
+    }
   }
 
   static bool all_finite(const std::vector<TensorView>& views) {
@@ -235,6 +252,7 @@ class CpuRunner final : public Runner {
   std::vector<StepCall> calls_;
   std::vector<Copy> copies_;
   std::vector<std::pair<TensorView*, const BufferRef*>> input_views_;
+  std::map<size_t, std::shared_ptr<LoopRun>> loops_;  // by step
   StepGraph graph_;
   cpu::WorkTrace* trace_ = nullptr;            // null unless the current run is traced
   std::vector<Fault> faults_;                  // by step

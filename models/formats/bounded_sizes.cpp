@@ -12,6 +12,7 @@
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/matmul.h"
+#include "schema/ops/nn/softmax.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reduce.h"
@@ -89,6 +90,7 @@ bool works_along_others(const Graph& graph, const Node& node, const Shape& x) {
     const auto axes = normalize_axes(from_attributes<ops::Sum>(node.attributes).axes, x.rank());
     return std::ranges::all_of(axes, is_other);
   }
+  if (is<ops::Softmax>(*node.op)) return is_other(from_attributes<ops::Softmax>(node.attributes).axis);
   if (is<ops::Linear>(*node.op)) return is_other(-1);
   if (is<ops::Matmul>(*node.op))
     return is_other(-1) && !from_attributes<ops::Matmul>(node.attributes).transpose_a;

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "schema/graph/bodies.h"
+
 namespace genesis::passes {
 namespace {
 
@@ -60,9 +62,10 @@ class Extractor {
 
 std::unique_ptr<Model> extract_entries(const Model& model, const std::set<std::string>& names) {
   for (const std::string& name : names) model.entry(name);  // throws if it does not exist
+  const std::set<std::string> kept = with_bodies(model, names);
   Extractor extractor(model);
   for (const auto& entry : model.entries())
-    if (names.contains(entry->name())) extractor.add(*entry);
+    if (kept.contains(entry->name())) extractor.add(*entry);
   return extractor.finish();
 }
 

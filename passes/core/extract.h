@@ -10,7 +10,8 @@
 
 namespace genesis::passes {
 
-// Throws an Error that names an entry point which the model does not have.
+// Entry points that these run (schema/graph/bodies.h) are kept, too. Throws an Error that names an entry point which the model does
+// not have.
 std::unique_ptr<Model> extract_entries(const Model& model, const std::set<std::string>& names);
 
 }  // namespace genesis::passes

@@ -6,6 +6,7 @@
 
 #include "passes/core/analysis.h"
 #include "passes/core/rewriter.h"
+#include "schema/ops/tensor/loop.h"
 
 namespace genesis::passes {
 namespace {
@@ -37,7 +38,7 @@ class Splitter {
   }
 
   Kind kind_of(const Node& node) const {
-    if (node.op->info.random || node.op->info.collective) return Kind::kOther;
+    if (node.op->info.random || node.op->info.collective || is<ops::Loop>(*node.op)) return Kind::kOther;
     bool reads_states = false, is_prepared = false;
     for (const ValueId id : node.inputs) {
       const ValueInfo& info = graph_.value(id);

@@ -11,6 +11,7 @@
 #include "passes/memory/offsets/overlap_check.h"
 #include "schema/core/type_limits.h"
 #include "schema/ops/collective/point_to_point.h"
+#include "schema/ops/tensor/loop.h"
 #include "schema/ops/tensor/reshape.h"
 
 namespace genesis::passes {
@@ -22,11 +23,12 @@ constexpr uint32_t kVariations = 12;
 
 class PlanMaker {
  public:
-  PlanMaker(const Graph& graph, const Target& target, const PlanOptions& options, uint32_t variation = 0,
-            int64_t search_budget = 0)
+  PlanMaker(const Graph& graph, const Target& target, const PlanOptions& options,
+            std::span<const Plan> bodies = {}, uint32_t variation = 0, int64_t search_budget = 0)
       : graph_(graph),
         target_(target),
         options_(options),
+        bodies_(bodies),
         variation_(variation),
         search_budget_(search_budget) {}
 
@@ -64,9 +66,16 @@ class PlanMaker {
   int64_t scratch_bytes(const KernelQuery& query, const std::string& name) const {
     if (const auto why_not = target_.can_run ? target_.can_run(query) : std::nullopt)
       fail("node '{}' cannot run on {}: {}", name, target_.device, *why_not);
+    if (is<ops::Loop>(query.op)) return checked_scratch(loop_bytes(query));
     if (!target_.scratch_bytes) return 0;
     return with_context([&] { return checked_scratch(target_.scratch_bytes(query)); },
                         [&] { return "while sizing the scratch memory of node '" + name + "'"; });
+  }
+
+  int64_t loop_bytes(const KernelQuery& query) const {
+    const auto body =
+        std::ranges::find(bodies_, from_attributes<ops::Loop>(query.attributes).entry, &Plan::entry);
+    return body == bodies_.end() ? 0 : loop_memory(body->arena_bytes, query.outputs).bytes;
   }
 
   static int64_t checked_scratch(int64_t bytes) {
@@ -312,6 +321,7 @@ class PlanMaker {
   const Graph& graph_;
   const Target& target_;
   const PlanOptions options_;
+  const std::span<const Plan> bodies_;
   const uint32_t variation_;
   const int64_t search_budget_;
   Plan plan_;
@@ -327,27 +337,35 @@ bool is_close(const Plan& plan) {
   return plan.arena_bytes - plan.lower_bound_bytes <= plan.lower_bound_bytes / 2000;
 }
 
+// An order with a low peak may still leave gaps that another equally good order does not. Trying orders is cheap and searching
+// offsets is not, so the search only runs for the best order, and only if the remaining gaps are worth it.
+Plan best_plan(const Graph& graph, const Target& target, const PlanOptions& options,
+               std::span<const Plan> bodies) {
+  Plan best = PlanMaker(graph, target, options, bodies).make();
+  uint32_t chosen = 0;
+  for (uint32_t variation = 1; variation <= kVariations && options.schedule; ++variation) {
+    if (is_close(best)) return best;
+    Plan other = PlanMaker(graph, target, options, bodies, variation).make();
+    if (other.arena_bytes >= best.arena_bytes) continue;
+    best = std::move(other);
+    chosen = variation;
+  }
+  if (is_close(best) || !options.reuse) return best;
+  Plan searched = PlanMaker(graph, target, options, bodies, chosen, kQuickSearch).make();
+  return searched.arena_bytes < best.arena_bytes ? searched : best;
+}
+
 }  // namespace
 
 std::vector<NodeId> planned_order(const Graph& graph, const Target& target, const PlanOptions& options) {
   return PlanMaker(graph, target, options).order();
 }
 
-// An order with a low peak may still leave gaps that another equally good order does not. Trying orders is cheap and searching
-// offsets is not, so the search only runs for the best order, and only if the remaining gaps are worth it.
-Plan make_plan(const Graph& graph, const Target& target, const PlanOptions& options) {
-  Plan best = PlanMaker(graph, target, options).make();
-  uint32_t chosen = 0;
-  for (uint32_t variation = 1; variation <= kVariations && options.schedule; ++variation) {
-    if (is_close(best)) return best;
-    Plan other = PlanMaker(graph, target, options, variation).make();
-    if (other.arena_bytes >= best.arena_bytes) continue;
-    best = std::move(other);
-    chosen = variation;
-  }
-  if (is_close(best) || !options.reuse) return best;
-  Plan searched = PlanMaker(graph, target, options, chosen, kQuickSearch).make();
-  return searched.arena_bytes < best.arena_bytes ? searched : best;
+Plan make_plan(const Graph& graph, const Target& target, const PlanOptions& options,
+               std::vector<Plan> bodies) {
+  Plan plan = best_plan(graph, target, options, bodies);
+  plan.bodies = std::move(bodies);
+  return plan;
 }
 
 }  // namespace genesis::passes

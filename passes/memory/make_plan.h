@@ -22,7 +22,9 @@ struct PlanOptions {
 // Returns the order in which make_plan would run the nodes.
 std::vector<NodeId> planned_order(const Graph& graph, const Target& target, const PlanOptions& options = {});
 
-// Throws an Error if a node has no kernel on the target, naming the node and each implementation's reason.
-Plan make_plan(const Graph& graph, const Target& target, const PlanOptions& options = {});
+// Throws an Error if a node has no kernel on the target, naming the node and each implementation's reason. `bodies` are the plans of the
+// entry points that loops of the graph run, whose memory is scratch memory of the loops; a loop without one has none.
+Plan make_plan(const Graph& graph, const Target& target, const PlanOptions& options = {},
+               std::vector<Plan> bodies = {});
 
 }  // namespace genesis::passes

@@ -5,6 +5,7 @@
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/loop.h"
 
 namespace genesis::passes {
 namespace {
@@ -71,7 +72,7 @@ class Folder {
       if (known(input).empty_handle()) return;
       inputs.push_back(known(input));
     }
-    if (node.op->info.collective || has_symbols(node) || !is_small(node)) return;
+    if (node.op->info.collective || is<ops::Loop>(*node.op) || has_symbols(node) || !is_small(node)) return;
     std::vector<TensorType> output_types;
     for (ValueId output : node.outputs) output_types.push_back(graph_.type(output));
     const auto results = context_.target->evaluate(

@@ -73,6 +73,8 @@ struct Plan {
   int64_t lower_bound_bytes = 0;   // greatest number of live bytes in any step
   std::vector<PeakTensor> peak;    // live at the peak, largest first
   std::vector<ArenaBlock> blocks;  // contents of the arena over time; the lower bound is their peak sum
+  // Plans of the bodies of loops, by Plan::entry; the arena of each lies in the scratch memory of the steps that run it.
+  std::vector<Plan> bodies;
 };
 
 }  // namespace genesis

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "schema/core/type_limits.h"
+#include "schema/graph/bodies.h"
 #include "schema/graph/caches.h"
 #include "schema/graph/state_storage.h"
 
@@ -226,6 +227,8 @@ void verify(const Model& model) {
     if (&entry->model() != &model) fail("entry point '{}' belongs to another model", entry->name());
     verify(*entry);
   }
+  for (const auto& entry : model.entries())
+    with_context([&] { check_bodies(*entry); }, [&] { return "in entry point '" + entry->name() + "'"; });
 }
 
 }  // namespace genesis

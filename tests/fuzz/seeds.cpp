@@ -1,12 +1,15 @@
 #include "tests/fuzz/seeds.h"
 
+#include "schema/ops/create.h"
+#include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/batch_norm.h"
 #include "schema/ops/nn/convolution.h"
-#include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/gated_delta.h"
+#include "schema/ops/nn/grouped_matmul.h"
 #include "schema/ops/nn/mamba2.h"
 #include "schema/ops/nn/pooling.h"
 #include "schema/ops/nn/recurrent.h"
+#include "schema/ops/tensor/loop.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/schema/file_models.h"
 
@@ -90,6 +93,19 @@ void add_experts(Graph& graph) {
   emit(ops::Experts{}, {tokens, weights, weights, weights, route[1], route[4], route[3], route[0]});
 }
 
+// A loop's body is an entry point that must fit.
+void add_loop(Model& model, Graph& graph) {
+  const Value goes_on = graph.add_input("goes_on", {DType::boolean, {}}),
+              most = graph.add_input("most", {DType::i64, {}}),
+              x = graph.add_input("carried", {DType::f32, {4}});
+  Graph& body = model.add_entry("body");
+  body.add_input("number", {DType::i64, {}});
+  const Value carried = body.add_input("carried", {DType::f32, {4}});
+  body.add_output("goes_on", full(body, {}, 1, DType::boolean));
+  body.add_output("carried", carried + carried);
+  loop("body", goes_on, most, {x});
+}
+
 }  // namespace
 
 std::unique_ptr<Model> op_zoo() {
@@ -97,8 +113,10 @@ std::unique_ptr<Model> op_zoo() {
   Graph& graph = model->add_entry("zoo");
   add_inputs(graph);
   Mutator mutator(7);
+  add_loop(*model, graph);
   for (const OpDef* op : all_ops())
-    for (int tries = 0, found = 0; tries < 4000 && found < 2; ++tries) found += try_add(graph, *op, mutator);
+    for (int tries = 0, found = 0; tries < 4000 && found < 2 && !is<ops::Loop>(*op); ++tries)
+      found += try_add(graph, *op, mutator);
   add_windows(graph);
   add_recurrences(graph);
   add_experts(graph);

@@ -287,6 +287,7 @@ const std::map<std::string_view, std::string_view> kElsewhere = {
     {"rand", "reads no reals; random_cases_test.cpp draws no elements"},
     {"randn", "as rand"},
     {"randint", "as rand"},
+    {"loop", "moves what its body gives it; executor/loop_test.cpp runs it"},
     {"rng_next", "is always two integers"},
     {"bernoulli",
      "a probability of NaN is no probability (0 is drawn); random_cases_test.cpp draws no elements"},

@@ -23,6 +23,19 @@ class NeedsValue : public Error {
   std::vector<std::string> sources;
 };
 
+// A graph of the file as an entry point of its own, the body of a loop.
+struct Body {
+  std::string entry;
+  std::vector<ItemPtr> results;  // values of the entry point, whose outputs they are not yet
+  std::vector<Value> read;       // values of the graph around it, which its further inputs stand for
+};
+// Called while the entry point is built, before the file's graph is translated: adds inputs and returns the items that the graph has for
+// its own. `inside` returns the item of the body for one of the graph around it.
+using BodyInputs = std::function<std::vector<ItemPtr>(GraphBuilder& body,
+                                                      const std::function<ItemPtr(const ItemPtr&)>& inside)>;
+// Called after that: adds the outputs.
+using BodyOutputs = std::function<void(GraphBuilder& body, const std::vector<ItemPtr>& results)>;
+
 // The Environment is what all calls of an import share.
 struct Environment {
   GraphBuilder* g = nullptr;
@@ -31,6 +44,10 @@ struct Environment {
   std::shared_ptr<const void> owner = {};  // keeps the bytes of tensors valid
   // Runs a graph that is an attribute of the node being translated, with these items as its inputs.
   std::function<std::vector<ItemPtr>(const OnnxGraph&, const std::vector<ItemPtr>&)> run_body = {};
+  // Makes an entry point of such a graph. Meanwhile `g` and `known` are those of the body. If a function throws, the model has no such
+  // entry point.
+  std::function<Body(const OnnxGraph&, const BodyInputs&, const BodyOutputs&)> make_body = {};
+  bool in_body = false;  // calls are translated into the body of a loop
 };
 
 // Returns an item as a value. A constant becomes one of the graph; an initializer of reals becomes a state.

@@ -1,10 +1,13 @@
-// Control flow: branches, loops that are unrolled, and scans.
+// Control flow: branches, loops that are unrolled or run by the executor, and scans.
 #include <algorithm>
+#include <limits>
 
 #include "builder/functions.h"
+#include "models/formats/bounded_sizes.h"
 #include "models/formats/onnx/operators.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"
+#include "schema/ops/tensor/loop.h"
 
 namespace genesis::models::onnx {
 namespace {
@@ -18,6 +21,12 @@ std::optional<int64_t> known_number(Call& call, const ItemPtr& item) {
   sizes = call.environment().known.sizes(value_of(call.environment(), *item));
   if (!sizes || sizes->elements.size() != 1 || !sizes->elements[0].is_constant()) return std::nullopt;
   return sizes->elements[0].value();
+}
+
+// Returns a tensor of one element with the rank that the other branch gives it: a run of either branch alone has one.
+Value as_in_the_other(Value value, const Shape& shape) {
+  const bool is_one = value.shape().is_constant() && value.type().numel() == 1 && shape.is_constant();
+  return is_one && shape.numel() == Dim(1) ? reshape(value, shape) : value;
 }
 
 // Both branches are computed if the condition depends on data; they must give tensors of equal types.
@@ -43,7 +52,8 @@ Results chosen_branch(Call& call) {
     if (!a[i] || !b[i] || a[i]->kind != Item::Kind::kTensor || b[i]->kind != Item::Kind::kTensor)
       throw NeedsValue("a condition that depends on data chooses between values that are no tensors",
                        call.environment().known.sources(condition));
-    const Value x = value_of(call.environment(), *a[i]), y = value_of(call.environment(), *b[i]);
+    const Value x = value_of(call.environment(), *a[i]),
+                y = as_in_the_other(value_of(call.environment(), *b[i]), x.shape());
     if (x.type() != y.type() || a[i]->element != b[i]->element)
       throw NeedsValue(
           fmt::format("a condition that depends on data chooses between {} and {}: expected one type",
@@ -70,38 +80,145 @@ ItemPtr stacked(Call& call, const std::vector<ItemPtr>& items, int64_t axis, boo
   return item_of(stack(values, normalize_axis(axis, values[0].rank() + 1)), element);
 }
 
-// Returns how many steps a loop takes at most.
-int64_t step_limit(Call& call) {
-  if (!call.has(0)) return kMaxSteps;
-  const int64_t limit = call.integer(0);
-  return std::min(limit, kMaxSteps + 1);
+// The values that a loop has before a step.
+struct LoopState {
+  int64_t step = 0;
+  ItemPtr condition;
+  std::vector<ItemPtr> carried;
+};
+
+// A body that gives back a carried value as it came only reads it.
+bool only_reads(const OnnxGraph& body, size_t carried) {
+  return carried + 2 < body.inputs.size() && body.outputs[carried + 1] == body.inputs[carried + 2];
 }
 
-// A loop whose condition is known at each step.
+Value condition_of(Environment& environment, Item& item) {
+  return reshape(cast(value_of(environment, item), DType::boolean), {});
+}
+
+// Returns a result of a body as the loop carries it on. Exporters mix numbers with tensors of one element.
+Value carried_on(Environment& environment, Item& item, const TensorType& expected, const std::string& name) {
+  const Value value = value_of(environment, item);
+  if (value.type() == expected) return value;
+  const bool is_one = value.shape().is_constant() && expected.shape.is_constant() &&
+                      value.type().numel() == 1 && expected.numel() == 1;
+  if (value.dtype() != expected.dtype || !is_one)
+    fail("the value '{}' that it carries is {} before a step and {} behind it: expected one type", name,
+         expected.to_string(), value.type().to_string());
+  return reshape(value, expected.shape);
+}
+
+// Makes the body an entry point. `carried` are the values before the first step of those that the loop changes.
+Body body_of_loop(Call& call, const OnnxGraph& graph, const LoopState& start,
+                  const std::vector<Value>& carried) {
+  Environment& environment = call.environment();
+  const auto inputs = [&](GraphBuilder& body, const auto& inside) {
+    const Value step = body.input(graph.inputs[0], DType::i64, {});
+    std::vector<ItemPtr> items = {item_of(start.step == 0 ? step : step + start.step),
+                                  known_item(Tensor::scalar(true))};
+    size_t next = 0;
+    for (size_t i = 0; i < start.carried.size(); ++i) {
+      items.push_back(start.carried[i]);
+      if (only_reads(graph, i)) continue;
+      const TensorType& type = carried[next++].type();
+      items.back() =
+          item_of(body.input(graph.inputs[i + 2], type.dtype, type.shape), start.carried[i]->element);
+    }
+    for (size_t i = 0; i < start.carried.size(); ++i)  // these become inputs behind the carried values
+      if (only_reads(graph, i)) items[i + 2] = inside(start.carried[i]);
+    return items;
+  };
+  const auto outputs = [&](GraphBuilder& body, const std::vector<ItemPtr>& results) {
+    body.output("condition", condition_of(environment, *results[0]));
+    size_t next = 0;
+    for (size_t i = 0; i < start.carried.size(); ++i)
+      if (!only_reads(graph, i))
+        body.output(graph.inputs[i + 2],
+                    carried_on(environment, *results[i + 1], carried[next++].type(), graph.inputs[i + 2]));
+    for (const ValueInfo& value : body.graph().values())
+      for (const Dim& size : value.type.shape)
+        if (!bounded_symbol(size).empty()) fail("a size in it depends on data: {}", value.type.to_string());
+  };
+  return environment.make_body(graph, inputs, outputs);
+}
+
+// Returns the most steps that are left, i64[].
+Value steps_left(Call& call, int64_t done) {
+  const auto limit = call.has(0) ? call.try_sizes(0) : std::nullopt;
+  if (!call.has(0)) return call.g().full({}, std::numeric_limits<int64_t>::max(), DType::i64);
+  if (limit && limit->elements.size() == 1 && limit->elements[0].is_constant())
+    return call.g().full({}, limit->elements[0].value() - done, DType::i64);
+  return reshape(cast(call.tensor(0), DType::i64), {}) - done;
+}
+
+// The remaining steps of a loop whose end depends on data: the executor runs its body as a subgraph.
+Results looped_by_data(Call& call, const LoopState& start) {
+  const OnnxGraph& graph = call.body("body");
+  Environment& environment = call.environment();
+  for (size_t i = start.carried.size(); i + 1 < graph.outputs.size(); ++i)
+    if (call.wants(i)) fail("it collects '{}' step by step", graph.outputs[i + 1]);
+  if (graph.inputs.size() != start.carried.size() + 2)
+    fail("its body has {} inputs: expected {}", graph.inputs.size(), start.carried.size() + 2);
+  std::vector<Value> carried;
+  for (size_t i = 0; i < start.carried.size(); ++i)
+    if (!only_reads(graph, i)) carried.push_back(value_of(environment, *start.carried[i]));
+  if (carried.empty()) fail("it changes no value");
+  const Body body = body_of_loop(call, graph, start, carried);
+  const std::vector<Value> last = loop(body.entry, condition_of(environment, *start.condition),
+                                       steps_left(call, start.step), carried, body.read);
+  Results results(call.node().outputs.size());
+  size_t next = 0;
+  for (size_t i = 0; i < start.carried.size(); ++i) {
+    const ItemPtr item =
+        only_reads(graph, i) ? start.carried[i] : item_of(last[next++], start.carried[i]->element);
+    if (i < results.size()) results[i] = item;
+  }
+  return results;
+}
+
+// Values of the inputs that decide the end may make the number of steps known.
+Results looped_by_data(Call& call, const LoopState& start, const ItemPtr& deciding) {
+  try {
+    return looped_by_data(call, start);
+  } catch (const Error& problem) {
+    throw NeedsValue(
+        fmt::format("its condition depends on data, and no loop can be made of its body: {}; expected a "
+                    "known number of steps",
+                    problem.message()),
+        call.environment().known.sources(value_of(call.environment(), *deciding)));
+  }
+}
+
+// Returns how many steps a loop takes at most; nothing if that depends on data.
+std::optional<int64_t> step_limit(Call& call) {
+  if (!call.has(0)) return kMaxSteps;
+  if (!call.try_sizes(0)) return std::nullopt;
+  return std::min(call.integer(0), kMaxSteps + 1);
+}
+
+// A loop is unrolled as long as its condition is known.
 Results looped(Call& call) {
   const OnnxGraph& body = call.body("body");
-  const int64_t limit = step_limit(call);
   const size_t carried_count = call.count() > 2 ? call.count() - 2 : 0;
-  ItemPtr condition = call.has(1) ? call.item(1) : known_item(Tensor::scalar(true));
-  std::vector<ItemPtr> carried;
-  for (size_t i = 0; i < carried_count; ++i) carried.push_back(call.item(i + 2));
+  LoopState now{.condition = call.has(1) ? call.item(1) : known_item(Tensor::scalar(true)), .carried = {}};
+  for (size_t i = 0; i < carried_count; ++i) now.carried.push_back(call.item(i + 2));
   if (body.outputs.size() < carried_count + 1) fail("its body has {} results", body.outputs.size());
+  const auto limit = step_limit(call);
+  if (!limit) return looped_by_data(call, now, call.item(0));
   std::vector<std::vector<ItemPtr>> collected(body.outputs.size() - 1 - carried_count);
-  for (int64_t step = 0; step < limit; ++step) {
-    const auto goes_on = known_number(call, condition);
-    if (!goes_on)
-      throw NeedsValue("its condition depends on data: expected a known number of steps",
-                       call.environment().known.sources(value_of(call.environment(), *condition)));
+  for (; now.step < *limit; ++now.step) {
+    const auto goes_on = known_number(call, now.condition);
+    if (!goes_on) return looped_by_data(call, now, now.condition);
     if (*goes_on == 0) break;
-    if (step == kMaxSteps) fail("it takes more than {} steps", kMaxSteps);
-    std::vector<ItemPtr> inputs = {known_item(Tensor::scalar(step)), condition};
-    inputs.insert(inputs.end(), carried.begin(), carried.end());
+    if (now.step == kMaxSteps) fail("it takes more than {} steps", kMaxSteps);
+    std::vector<ItemPtr> inputs = {known_item(Tensor::scalar(now.step)), now.condition};
+    inputs.insert(inputs.end(), now.carried.begin(), now.carried.end());
     const Results results = call.environment().run_body(body, inputs);
-    condition = results[0];
-    for (size_t i = 0; i < carried_count; ++i) carried[i] = results[i + 1];
+    now.condition = results[0];
+    for (size_t i = 0; i < carried_count; ++i) now.carried[i] = results[i + 1];
     for (size_t i = 0; i < collected.size(); ++i) collected[i].push_back(results[i + 1 + carried_count]);
   }
-  Results results = carried;
+  Results results = now.carried;
   for (size_t i = 0; i < collected.size(); ++i)
     results.push_back(call.wants(i + carried_count) ? stacked(call, collected[i], 0, false) : nullptr);
   return results;

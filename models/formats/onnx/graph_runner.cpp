@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "models/formats/bounded_sizes.h"
 #include "models/formats/onnx/element_types.h"
@@ -65,6 +66,8 @@ GraphRunner::GraphRunner(const OnnxFile& file, Environment& environment)
   environment.run_body = [this](const OnnxGraph& body, const std::vector<ItemPtr>& inputs) {
     return run_graph(body, inputs, frame_);
   };
+  environment.make_body = [this](const OnnxGraph& graph, const BodyInputs& inputs,
+                                 const BodyOutputs& outputs) { return make_body(graph, inputs, outputs); };
 }
 
 const OnnxFunction* GraphRunner::find_function(const std::string& op) const {
@@ -134,7 +137,9 @@ std::vector<ItemPtr> GraphRunner::run_graph(const OnnxGraph& graph, const std::v
   frame.outer = outer;
   frame.opsets = outer ? outer->opsets : &file_->opsets;
   frame.attributes = outer ? outer->attributes : nullptr;
-  for (const OnnxTensor& tensor : graph.tensors) frame.names[tensor.name] = item_of_initializer(tensor);
+  frame.level = levels_.size();
+  for (const OnnxTensor& tensor : graph.tensors)
+    frame.names[tensor.name] = inside(item_of_initializer(tensor), 0);
   for (size_t i = 0; i < graph.inputs.size() && i < inputs.size(); ++i)
     if (inputs[i]) frame.names[graph.inputs[i]] = inputs[i];
   for (const OnnxNode& node : graph.nodes) run_node(node, frame);
@@ -154,6 +159,7 @@ std::vector<ItemPtr> GraphRunner::run_function(const OnnxFunction& function, con
   for (const OnnxAttribute& attribute : function.defaults) attributes[attribute.name] = attribute;
   for (const OnnxAttribute& attribute : node.attributes) attributes[attribute.name] = attribute;
   Frame frame;
+  frame.level = levels_.size();
   frame.opsets = &function.opsets;
   frame.attributes = &attributes;
   for (size_t i = 0; i < function.inputs.size(); ++i)
@@ -166,13 +172,105 @@ std::vector<ItemPtr> GraphRunner::run_function(const OnnxFunction& function, con
 }
 
 // Returns null for an empty name, which stands for an optional input that is not given.
-ItemPtr GraphRunner::find(const std::string& name, const Frame& frame) const {
+ItemPtr GraphRunner::find(const std::string& name, const Frame& frame) {
   if (name.empty()) return nullptr;
   for (const Frame* at = &frame; at; at = at->outer) {
     const auto known = at->names.find(name);
-    if (known != at->names.end()) return known->second;
+    if (known != at->names.end()) return inside(known->second, at->level);
   }
   fail("the value '{}' is read, and nothing before makes it", name);
+}
+
+std::string GraphRunner::body_name() const {
+  const Model& model = environment_->g->model();
+  for (int i = 0;; ++i)
+    if (std::string name = fmt::format("loop.{}", i); !model.find_entry(name)) return name;
+}
+
+Body GraphRunner::make_body(const OnnxGraph& graph, const BodyInputs& inputs, const BodyOutputs& outputs) {
+  Environment& environment = *environment_;
+  Model& model = environment.g->model();
+  Body body{.entry = body_name(), .results = {}, .read = {}};
+  GraphBuilder builder(model, body.entry);
+  const Frame* const frame = frame_;
+  const int depth = depth_;
+  const size_t level = levels_.size();
+  levels_.push_back({.around = environment.g, .known_around = std::exchange(environment.known, {})});
+  const auto leave = [&] {
+    environment.g = levels_.back().around;
+    environment.known = std::move(levels_.back().known_around);
+    levels_.pop_back();
+    environment.in_body = level > 0;
+    frame_ = frame, depth_ = depth;
+  };
+  environment.g = &builder;
+  environment.in_body = true;
+  try {
+    body.results =
+        run_graph(graph, inputs(builder, [&](const ItemPtr& item) { return inside(item, level); }), frame_);
+    outputs(builder, body.results);
+  } catch (...) {
+    leave();
+    model.remove_entry(body.entry);
+    throw;
+  }
+  body.read = std::move(levels_.back().read);
+  leave();
+  return body;
+}
+
+// Returns the item of the innermost body for an item of the graph that is translated into so many bodies.
+ItemPtr GraphRunner::inside(const ItemPtr& item, size_t level) {
+  ItemPtr result = item;
+  for (; level < levels_.size() && result; ++level) {
+    ItemPtr& known = levels_[level].items[result];
+    if (!known) known = inside_of(level, *result);
+    result = known;
+  }
+  return result;
+}
+
+namespace {
+
+// Returns the numbers of an integer value that follow from constants and sizes.
+std::optional<Tensor> known_integers(KnownValues& known, Value value) {
+  if (is_float(value.dtype()) || !value.shape().is_constant() || value.type().numel() > 4096)
+    return std::nullopt;
+  if (auto tensor = known.tensor(value)) return tensor;
+  const auto sizes = value.dtype() == DType::i64 ? known.sizes(value) : std::nullopt;
+  std::vector<int64_t> numbers;
+  for (size_t i = 0; sizes && i < sizes->elements.size(); ++i)
+    if (sizes->elements[i].is_constant()) numbers.push_back(sizes->elements[i].value());
+  if (!sizes || numbers.size() != sizes->elements.size()) return std::nullopt;
+  return Tensor::of(sizes->shape, numbers);
+}
+
+}  // namespace
+
+ItemPtr GraphRunner::inside_of(size_t index, Item& item) {
+  Level& level = levels_[index];
+  auto result = std::make_shared<Item>(item);
+  if (item.kind == Item::Kind::kNone) return result;
+  if (item.kind == Item::Kind::kSequence) fail("a body of a loop reads a sequence of the graph around it");
+  if (!item.value && !item.is_parameter) return result;  // a constant, which becomes one of the body
+  // Values are of the graph around the body; body graphs are made while `g` is that of the innermost one.
+  GraphBuilder* const inner = std::exchange(environment_->g, level.around);
+  const Value value = value_of(*environment_, item);
+  environment_->g = inner;
+  Graph& graph = index + 1 < levels_.size() ? levels_[index + 1].around->graph() : inner->graph();
+  const ValueInfo& info = value.graph->value(value.id);
+  if (info.kind == ValueKind::kState) {
+    result->value = graph.state(info.index);
+  } else if (info.kind == ValueKind::kConstant) {
+    result->value = graph.constant(info.index);
+  } else if (const auto tensor = known_integers(level.known_around, value)) {
+    result->value = {};
+    result->tensor = tensor;
+  } else {
+    result->value = graph.add_input(fmt::format("read.{}", level.read.size()), value.type());
+    level.read.push_back(value);
+  }
+  return result;
 }
 
 namespace {

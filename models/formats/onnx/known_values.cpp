@@ -10,6 +10,7 @@
 #include "schema/graph/model.h"
 #include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
+#include "schema/ops/tensor/loop.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
 
@@ -258,6 +259,7 @@ std::optional<std::vector<NodeId>> constant_ancestors(Value value) {
     if (!info.type.shape.is_constant() || info.type.numel() > kMaxComputed) return std::nullopt;
     if (info.kind != ValueKind::kNode || !nodes.insert(info.producer).second) continue;
     const Node& node = graph.node(info.producer);
+    if (is<ops::Loop>(*node.op)) return std::nullopt;
     if (node.op->info.name == "dim_value" &&
         !from_attributes<ops::DimValue>(node.attributes).dim.is_constant())
       return std::nullopt;
@@ -351,6 +353,50 @@ std::vector<std::string> KnownValues::sources(Value value) const {
     open.insert(open.end(), node.inputs.begin(), node.inputs.end());
   }
   return {names.begin(), names.end()};
+}
+
+Shifted KnownValues::shifted(Value value) {
+  const ValueInfo& info = value.graph->value(value.id);
+  const auto known_number = [&](ValueId id) -> std::optional<int64_t> {
+    const auto number = sizes({value.graph, id});
+    const bool is_one = number && number->elements.size() == 1 && number->elements[0].is_constant();
+    return is_one ? std::optional(number->elements[0].value()) : std::nullopt;
+  };
+  if (info.kind != ValueKind::kNode || !value.shape().is_constant() || value.type().numel() != 1)
+    return {value.id};
+  const Node& node = value.graph->node(info.producer);
+  const std::string_view op = node.op->info.name;
+  if ((op == "reshape" || op == "cast") && value.dtype() != DType::boolean)
+    return shifted({value.graph, node.inputs[0]});
+  if (op != "add" && op != "sub" && op != "minimum") return {value.id};
+  auto number = known_number(node.inputs[1]);
+  const bool is_swapped = !number && op != "sub";
+  if (is_swapped) number = known_number(node.inputs[0]);
+  if (!number) return {value.id};
+  Shifted result = shifted({value.graph, node.inputs[is_swapped ? 1 : 0]});
+  if (op == "minimum") {
+    result.limit = std::min(result.limit.value_or(*number), *number);
+    return result;
+  }
+  if (result.limit) return {value.id};
+  result.offset += op == "add" ? *number : -*number;
+  return result;
+}
+
+bool KnownValues::follows_loop(Value value) const {
+  const Graph& graph = *value.graph;
+  std::set<int32_t> seen;
+  std::vector<ValueId> open = {value.id};
+  while (!open.empty()) {
+    const ValueInfo& info = graph.value(open.back());
+    const bool is_new = seen.insert(open.back().index).second;
+    open.pop_back();
+    if (!is_new || info.kind != ValueKind::kNode) continue;
+    const Node& node = graph.node(info.producer);
+    if (is<ops::Loop>(*node.op)) return true;
+    open.insert(open.end(), node.inputs.begin(), node.inputs.end());
+  }
+  return false;
 }
 
 Value value_of_sizes(Graph& graph, const KnownSizes& sizes, DType dtype) {

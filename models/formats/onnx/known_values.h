@@ -18,6 +18,13 @@ struct KnownSizes {
   std::vector<Dim> elements;
 };
 
+// An integer that depends on data, as the sum of a value and a number, and at most a limit.
+struct Shifted {
+  ValueId base;
+  int64_t offset = 0;
+  std::optional<int64_t> limit = {};
+};
+
 class KnownValues {
  public:
   // Returns the elements of an integer tensor, or of reals that are whole; nothing if they depend on data of inputs, or are
@@ -27,6 +34,10 @@ class KnownValues {
   std::optional<Tensor> tensor(Value value);
   // Returns the names of the inputs and states that a value depends on.
   std::vector<std::string> sources(Value value) const;
+  // Returns what an integer of one element is, up to sums with numbers and a minimum with one. Reals that hold integers count as these.
+  Shifted shifted(Value value);
+  // Returns true if the value is computed from the result of a loop whose number of steps depends on data.
+  bool follows_loop(Value value) const;
 
  private:
   std::optional<KnownSizes> compute(Value value);

@@ -4,10 +4,12 @@
 #include <limits>
 
 #include "builder/functions.h"
+#include "models/formats/bounded_sizes.h"
 #include "models/formats/onnx/operators.h"
 #include "models/formats/repetitions.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"
+#include "schema/ops/tensor/index.h"
 
 namespace genesis::models::onnx {
 namespace {
@@ -167,7 +169,50 @@ Value sliced_once(Value x, int axis, const Dim& start, const Dim& end, int64_t s
   return narrow(x, axis, begin, length.is_constant() ? std::max<int64_t>(length.value(), 0) : length);
 }
 
+// Bounds that depend on a loop's data: a run of the body has others in each step, so that no value of an input settles them.
+bool follows_loop(Call& call, size_t place) {
+  if (!call.has(place) || call.try_sizes(place)) return false;
+  return call.environment().in_body || call.environment().known.follows_loop(call.tensor(place));
+}
+
+Value number_of_data(Call& call, size_t place) {
+  const Value value = call.tensor(place);
+  if (!value.shape().is_constant() || value.type().numel() != 1)
+    fail("its input {} is {} and depends on data: expected one number", place, value.type().to_string());
+  return reshape(cast(value, DType::i64), {});
+}
+
+// The positions start, start + 1, ... of a length that is known though the start depends on data: [i, i + n) or [i, min(size, i + n)).
+// Nothing if the bounds are no such ones. A run in which the end would be cut off at `size` is refused, since a position is out of range.
+std::optional<Value> positions_from(Call& call, size_t first, size_t end, std::optional<int64_t> size) {
+  KnownValues& known = call.environment().known;
+  const Shifted a = known.shifted(call.tensor(first)), b = known.shifted(call.tensor(end));
+  const int64_t length = b.offset - a.offset;
+  if (a.base != b.base || a.limit || length < 1 || (size && b.limit && *b.limit < *size)) return std::nullopt;
+  const Value positions = arange(call.graph(), length) + number_of_data(call, first);
+  const auto limit = size ? size : b.limit;
+  return limit ? index_select(arange(call.graph(), *limit), 0, positions) : positions;
+}
+
+Value sliced_by_data(Call& call) {
+  const Value x = call.tensor(0);
+  const int axis = normalize_axis(call.has(3) ? call.integer(3) : 0, x.rank());
+  if (call.has(4) && call.integer(4) != 1) fail("a slice whose bounds depend on data has steps");
+  if (!x.dim(axis).is_constant())
+    fail("a slice of {} has bounds that depend on data: expected a known size", x.type().to_string());
+  const int64_t size = x.dim(axis).value();
+  if (const auto positions = positions_from(call, 1, 2, size)) return index_select(x, axis, *positions);
+  const Value all = arange(call.graph(), size);
+  const auto bound = [&](size_t place) {
+    const Value given = number_of_data(call, place);
+    return where(given < 0, given + size, given);
+  };
+  const Value places = with_symbol(nonzero(logical_and(all >= bound(1), all < bound(2))));
+  return index_select(x, axis, reshape(places, {places.dim(0)}));
+}
+
 Value sliced(Call& call) {
+  if (call.version() >= 10 && (follows_loop(call, 1) || follows_loop(call, 2))) return sliced_by_data(call);
   Value x = call.tensor(0);
   std::vector<Dim> starts, ends;
   std::vector<int64_t> axes, steps;
@@ -326,8 +371,10 @@ Value counted(Call& call) {
     const auto length = static_cast<int64_t>(std::max(std::ceil((limit - start) / step), 0.0));
     return arange(call.graph(), length, start, step, dtype);
   }
-  const Dim start = call.sizes(0).at(0), limit = call.sizes(1).at(0);
   const int64_t step = call.integer(2);
+  if (step == 1 && (follows_loop(call, 0) || follows_loop(call, 1)))
+    if (const auto positions = positions_from(call, 0, 1, std::nullopt)) return cast(*positions, dtype);
+  const Dim start = call.sizes(0).at(0), limit = call.sizes(1).at(0);
   if (step == 0) fail("a range in steps of 0");
   const Dim distance = limit - start;
   const int64_t first = call.number_of(0, start);

@@ -19,6 +19,7 @@
 #include "schema/file/io/read_file.h"
 #include "schema/file/model_file.h"
 #include "tests/error_of.h"
+#include "tests/models/onnx/onnx_messages.h"
 
 namespace genesis {
 namespace {
@@ -28,59 +29,13 @@ using models::onnx::import_file;
 using models::onnx::import_model;
 using models::onnx::ImportOptions;
 using testing::error_of;
+using namespace testing::onnx_messages;
 
 fs::path cases() { return fs::path(GENESIS_SOURCE_ROOT) / "tests/models/onnx/cases"; }
 
 void expect_has(const std::string& text, const std::vector<std::string>& parts) {
   for (const std::string& part : parts)
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
-}
-
-// --- messages of protobuf, written by hand
-
-std::string varint(uint64_t number) {
-  std::string bytes;
-  for (; number >= 128; number >>= 7) bytes += static_cast<char>(number % 128 + 128);
-  return bytes + static_cast<char>(number);
-}
-std::string number(uint32_t field, int64_t value) {
-  return varint(field << 3) + varint(static_cast<uint64_t>(value));
-}
-std::string piece(uint32_t field, const std::string& bytes) {
-  return varint(field << 3 | 2) + varint(bytes.size()) + bytes;
-}
-
-std::string node(const std::string& op, const std::vector<std::string>& inputs,
-                 const std::vector<std::string>& outputs, const std::string& attributes = "",
-                 const std::string& domain = "") {
-  std::string message;
-  for (const std::string& input : inputs) message += piece(1, input);
-  for (const std::string& output : outputs) message += piece(2, output);
-  return message + piece(3, "n_" + op) + piece(4, op) + attributes + (domain.empty() ? "" : piece(7, domain));
-}
-std::string value_info(const std::string& name, const std::vector<int64_t>& sizes, int64_t element = 1) {
-  std::string shape;
-  for (const int64_t size : sizes) shape += piece(1, number(1, size));
-  return piece(1, name) + piece(2, piece(1, number(1, element) + piece(2, shape)));
-}
-std::string tensor(const std::string& name, const std::vector<int64_t>& sizes, int64_t element,
-                   const std::string& rest) {
-  std::string message;
-  for (const int64_t size : sizes) message += number(1, size);
-  return message + number(2, element) + piece(8, name) + rest;
-}
-std::string external(const std::string& location, const std::string& more = "") {
-  return piece(13, piece(1, "location") + piece(2, location)) + more + number(14, 1);
-}
-// A model whose input and output are f32[4].
-std::string model(const std::vector<std::string>& nodes, const std::vector<std::string>& tensors = {},
-                  const std::string& functions = "") {
-  std::string graph;
-  for (const std::string& one : nodes) graph += piece(1, one);
-  for (const std::string& one : tensors) graph += piece(5, one);
-  graph += piece(11, value_info("x", {4})) + piece(12, value_info("y", {4}));
-  return number(1, 9) + piece(7, graph) + piece(8, number(2, 18)) + piece(8, piece(1, "own") + number(2, 1)) +
-         functions;
 }
 
 std::string problem_of(const std::string& bytes, const fs::path& folder = {}) {
