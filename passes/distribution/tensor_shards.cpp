@@ -14,6 +14,7 @@
 #include "passes/distribution/sharding/disjoint_sets.h"
 #include "passes/distribution/sharding/factors.h"
 #include "passes/distribution/sharding/sharding_groups.h"
+#include "schema/core/moment_codes.h"
 #include "schema/messages/log.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/matmul.h"
