@@ -560,6 +560,20 @@ TEST(Pt2, SizesAreExpressions) {
   EXPECT_EQ(text("Max(Integer(8), Symbol('s77', integer=True))"), "max(8,batch)");
   EXPECT_EQ(text("Mod(Symbol('s77', integer=True), Integer(4))"),
             (Dim::symbol("batch") - Dim::floor_div(Dim::symbol("batch"), 4) * 4).to_string());
+  // Sizes of what is resized by a factor.
+  const auto resized = [](const std::string& factor, const std::string& function) {
+    const auto size = parse_size(
+        function + "(Mul(Float('" + factor + "', precision=53), ToFloat(Symbol('s1', integer=True))))",
+        {{"s1", "h"}});
+    return size ? size->to_string() : "";
+  };
+  EXPECT_EQ(resized("2.0", "TruncToInt"), "2*h");
+  EXPECT_EQ(resized("1.5", "TruncToInt"), "floor_div(h,2)+h");
+  EXPECT_EQ(resized("0.5", "CeilToInt"), "floor_div(h+1,2)");
+  EXPECT_EQ(resized("1.1", "TruncToInt"), "");
+  EXPECT_EQ(resized("1.5", "ToFloat"), "");
+  EXPECT_NE(error_of([] { parse_size("Float('2.0'", {}); }), "");
+  EXPECT_NE(error_of([] { parse_size("Float(2.0)", {}); }), "");
   EXPECT_NE(error_of([] { parse_size("Add(Integer(2)", {}); }), "");
   EXPECT_NE(error_of([] { parse_size("Symbol('s", {}); }), "");
   std::string deep;
