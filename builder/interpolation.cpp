@@ -25,20 +25,35 @@ struct KnownAxis {
   double scale, begin, end;
 };
 
+// The size of x along an axis, that of the result, and that of x times the factor.
+template <class Number>
+struct AxisSizes {
+  Number in, size, out;
+};
+
+// Returns the place in x of element i of a result. Numbers are doubles, or Values where sizes are symbols. `if_one(a, b)` returns a if
+// `out` is 1, else b.
+template <class Number, class Scale, class Choose>
+Number place_in_x(const std::string& kind, Number i, Scale scale, const AxisSizes<Number>& n,
+                  const Choose& if_one) {
+  if (kind == "align_corners") return i * (n.in - 1.0) / if_one(1, n.out - 1.0);
+  if (kind == "asymmetric") return i / scale;
+  if (kind == "half_pixel") return (i + 0.5) / scale - 0.5;
+  if (kind == "pytorch_half_pixel") return if_one(-0.5, (i + 0.5) / scale - 0.5);
+  if (kind == "half_pixel_symmetric") return n.in / 2.0 * (1.0 - n.size / n.out) + (i + 0.5) / scale - 0.5;
+  fail("its coordinate_transformation_mode is '{}'", kind);
+}
+
+constexpr const char kRegion[] = "tf_crop_and_resize";
+
 double source_of(const ResizeRules& rules, const KnownAxis& axis, double x) {
   const double in = static_cast<double>(axis.input), out = axis.scale * in;
-  const std::string& kind = rules.coordinates;
-  if (kind == "align_corners") return out == 1 ? 0 : x * (in - 1) / (out - 1);
-  if (kind == "asymmetric") return x / axis.scale;
-  if (kind == "tf_crop_and_resize") {
-    const double range = (axis.end - axis.begin) * (in - 1);
-    return axis.begin * (in - 1) + (out == 1 ? range / 2 : x * range / (out - 1));
-  }
-  if (kind == "pytorch_half_pixel") return out == 1 ? -0.5 : (x + 0.5) / axis.scale - 0.5;
-  if (kind == "half_pixel") return (x + 0.5) / axis.scale - 0.5;
-  if (kind == "half_pixel_symmetric")
-    return in / 2 * (1 - static_cast<double>(axis.size) / out) + (x + 0.5) / axis.scale - 0.5;
-  fail("its coordinate_transformation_mode is '{}'", kind);
+  const auto if_one = [&](double one, double other) { return out == 1 ? one : other; };
+  if (rules.coordinates != kRegion)
+    return place_in_x(rules.coordinates, x, axis.scale,
+                      AxisSizes<double>{in, static_cast<double>(axis.size), out}, if_one);
+  const double range = (axis.end - axis.begin) * (in - 1);
+  return axis.begin * (in - 1) + (out == 1 ? range / 2 : x * range / (out - 1));
 }
 
 std::vector<double> nearest_weights(const std::string& mode, double ratio) {
@@ -104,7 +119,7 @@ Neighbors neighbors_of(const ResizeRules& rules, const KnownAxis& axis) {
       result.places[k].push_back(std::clamp<int64_t>(first + static_cast<int64_t>(k), 0, axis.input - 1));
       result.weights[k].push_back(weights[k]);
     }
-    result.is_outside.push_back(rules.coordinates == "tf_crop_and_resize" &&
+    result.is_outside.push_back(rules.coordinates == kRegion &&
                                 (at < 0 || at > static_cast<double>(axis.input - 1)));
   }
   return result;
@@ -248,17 +263,18 @@ void check_plan(const ResizeRules& rules, const KnownAxis& plan) {
 
 // Returns the place in x of each element along the axis, f64 [size]; the same numbers as source_of().
 Value symbolic_places(const ResizeRules& rules, const ResizedAxis& axis, Graph& graph) {
-  const Value x = arange(graph, axis.size, 0, 1, DType::f64), in = dim_value(graph, axis.input, DType::f64),
-              size = dim_value(graph, axis.size, DType::f64);
-  const Value out = axis.scale > 0 ? in * axis.scale : size;
-  const Value half = (axis.scale > 0 ? (x + 0.5) / axis.scale : (x + 0.5) / (size / in)) - 0.5;
   const std::string& kind = rules.coordinates;
-  if (kind == "half_pixel") return half;
-  if (kind == "pytorch_half_pixel") return where(out == 1.0, full_like(half, -0.5), half);
-  if (kind == "half_pixel_symmetric") return in / 2.0 * (1.0 - size / out) + half;
-  if (kind == "asymmetric") return axis.scale > 0 ? x / axis.scale : x / (size / in);
-  if (kind == "align_corners") return x * (in - 1.0) / where(out == 1.0, ones_like(out), out - 1.0);
-  throw OpenSize(fmt::format("its coordinate_transformation_mode is '{}', which needs known sizes", kind));
+  if (kind == kRegion)
+    throw OpenSize(fmt::format("its coordinate_transformation_mode is '{}', which needs known sizes", kind));
+  const Value i = arange(graph, axis.size, 0, 1, DType::f64), in = dim_value(graph, axis.input, DType::f64),
+              size = dim_value(graph, axis.size, DType::f64);
+  const bool has_scale = axis.scale > 0;
+  const AxisSizes<Value> sizes{in, size, has_scale ? in * axis.scale : size};
+  const auto if_one = [&](double one, Value other) {
+    return where(sizes.out == 1.0, full_like(other, one), other);
+  };
+  return has_scale ? place_in_x(kind, i, axis.scale, sizes, if_one)
+                   : place_in_x(kind, i, size / in, sizes, if_one);
 }
 
 Value nearest_place(const std::string& mode, Value at) {

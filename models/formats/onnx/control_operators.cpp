@@ -23,10 +23,10 @@ std::optional<int64_t> known_number(Call& call, const ItemPtr& item) {
   return sizes->elements[0].value();
 }
 
-// Returns a tensor of one element with the rank that the other branch gives it: a run of either branch alone has one.
-Value as_in_the_other(Value value, const Shape& shape) {
-  const bool is_one = value.shape().is_constant() && value.type().numel() == 1 && shape.is_constant();
-  return is_one && shape.numel() == Dim(1) ? reshape(value, shape) : value;
+// Returns the value, and a tensor of one element with this shape if that has one, too: exporters mix numbers with such tensors.
+Value with_rank_of(Value value, const Shape& shape) {
+  if (value.shape() == shape || !value.shape().is_constant() || !shape.is_constant()) return value;
+  return value.type().numel() == 1 && shape.numel() == Dim(1) ? reshape(value, shape) : value;
 }
 
 // Both branches are computed if the condition depends on data; they must give tensors of equal types.
@@ -53,7 +53,7 @@ Results chosen_branch(Call& call) {
       throw NeedsValue("a condition that depends on data chooses between values that are no tensors",
                        call.environment().known.sources(condition));
     const Value x = value_of(call.environment(), *a[i]),
-                y = as_in_the_other(value_of(call.environment(), *b[i]), x.shape());
+                y = with_rank_of(value_of(call.environment(), *b[i]), x.shape());
     if (x.type() != y.type() || a[i]->element != b[i]->element)
       throw NeedsValue(
           fmt::format("a condition that depends on data chooses between {} and {}: expected one type",
@@ -96,16 +96,13 @@ Value condition_of(Environment& environment, Item& item) {
   return reshape(cast(value_of(environment, item), DType::boolean), {});
 }
 
-// Returns a result of a body as the loop carries it on. Exporters mix numbers with tensors of one element.
+// Returns a result of a body as the loop carries it on.
 Value carried_on(Environment& environment, Item& item, const TensorType& expected, const std::string& name) {
   const Value value = value_of(environment, item);
-  if (value.type() == expected) return value;
-  const bool is_one = value.shape().is_constant() && expected.shape.is_constant() &&
-                      value.type().numel() == 1 && expected.numel() == 1;
-  if (value.dtype() != expected.dtype || !is_one)
-    fail("the value '{}' that it carries is {} before a step and {} behind it: expected one type", name,
-         expected.to_string(), value.type().to_string());
-  return reshape(value, expected.shape);
+  if (value.dtype() == expected.dtype)
+    if (const Value fitted = with_rank_of(value, expected.shape); fitted.type() == expected) return fitted;
+  fail("the value '{}' that it carries is {} before a step and {} behind it: expected one type", name,
+       expected.to_string(), value.type().to_string());
 }
 
 // Makes the body an entry point. `carried` are the values before the first step of those that the loop changes.
