@@ -22,8 +22,8 @@
 // An engine is for one thread, except for submit(), cancel() and wait(), which any thread may call. Callbacks run inside of step().
 // They may call submit(), cancel(), load() and poll(); what they submit or cancel takes effect at the latest at the next step.
 //
-// Where one run reads several prompts (GPUs, without EngineOptions::reproducible), requests that wait for a row get it a few steps later, a
-// share of the rows at a time, while other texts are written.
+// Requests that wait for a row get it a few steps later, a share of the rows at a time, if one run reads several prompts (on GPUs, without
+// EngineOptions::reproducible) and other texts are being written.
 //
 // A prompt that several requests have is read once, if they say so (Request::shares_prompt) and the cache has several rows.
 //

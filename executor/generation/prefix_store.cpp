@@ -1,6 +1,7 @@
 #include "executor/generation/prefix_store.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "executor/cache_pages.h"
@@ -77,10 +78,9 @@ void PrefixStore::save(const Text& text, size_t row) noexcept {
   }
 }
 
-// The caches' addresses are looked up anew: they change when a plan stores weights.
+// The caches' addresses are looked up anew, but for what is copied only: they change when a plan stores weights.
 void PrefixStore::save_units(const Text& text, size_t row) {
-  const CachePages cache(session_, CachePages::Use::kCopiesOnly);
-  unit_bytes_ = cache.saved_bytes(unit_) + unit_ * static_cast<int64_t>(sizeof(int64_t));
+  std::optional<CachePages> cache;
   ++time_;
   Unit unit{.group = text.group, .adapter = text.adapter, .tokens = {}};
   const int64_t end = std::min({text.shareable, text.cached - 1, text.size()});
@@ -92,9 +92,14 @@ void PrefixStore::save_units(const Text& text, size_t row) {
       unit.before = known->number;
       continue;
     }
-    if (units_.contains(key) || !make_room()) return;  // another unit has the same key
+    if (units_.contains(key)) return;  // another unit has the same key
+    if (!cache) {
+      cache.emplace(session_, CachePages::Use::kCopiesOnly);
+      unit_bytes_ = cache->saved_bytes(unit_) + unit_ * static_cast<int64_t>(sizeof(int64_t));
+    }
+    if (!make_room()) return;
     Unit made{++made_,      unit.before, unit.group,
-              unit.adapter, unit.tokens, cache.save(static_cast<int64_t>(row), at, unit_),
+              unit.adapter, unit.tokens, cache->save(static_cast<int64_t>(row), at, unit_),
               time_,        at / unit_};
     keep(key, std::move(made));
     unit.before = made_;
@@ -103,7 +108,7 @@ void PrefixStore::save_units(const Text& text, size_t row) {
 
 void PrefixStore::load(Text& text, size_t row, const std::vector<int64_t>& prompt, int64_t most) {
   if (bytes_ == 0 || units_.empty()) return;
-  CachePages cache(session_, CachePages::Use::kCopiesOnly);
+  std::optional<CachePages> cache;
   ++time_;
   Unit unit{.group = text.group, .adapter = text.adapter, .tokens = {}};
   for (int64_t at = 0; at + unit_ <= most; at += unit_) {
@@ -113,7 +118,8 @@ void PrefixStore::load(Text& text, size_t row, const std::vector<int64_t>& promp
     if (!known) return;
     unit.before = known->number;
     if (at < text.cached) continue;
-    cache.load(static_cast<int64_t>(row), at, unit_, known->data.get());
+    if (!cache) cache.emplace(session_, CachePages::Use::kCopiesOnly);
+    cache->load(static_cast<int64_t>(row), at, unit_, known->data.get());
     text.cached = text.shareable = at + unit_;
   }
 }
