@@ -26,7 +26,7 @@ struct PixelTile {
   const float* weights = nullptr;
   int64_t panel = 0;
   int panels = 0;         // at most PixelFunctions::panels
-  float* sums = nullptr;  // [pixels][kTileOut]; null: results are written
+  float* sums = nullptr;  // [PixelFunctions::pixels][kTileOut], all may be written; null: results are written
   Results results = {};
 };
 

@@ -143,7 +143,7 @@ struct WinogradTask {
 
  private:
   void finish(const TilePlace& place, const float* from) const {
-    alignas(64) float sums[kWinogradResults * kTileOut];
+    alignas(64) float sums[(kWinogradResults + kMaxPixels) * kTileOut];  // a product writes whole tiles of pixels
     const auto& [outer, middle, inner] = product().shape.windows.axis;
     const bool are_finite = transforms.transform_sums(from, kSumPitch, panels * kPanelOut, sums);
     const int64_t out = product().shape.out(), width = std::min(kWinogradOut, inner.positions - place.column);
