@@ -25,7 +25,9 @@ constexpr int kPanelVectors = static_cast<int>(kPanelOut / kLanes);
 // 6 pixels by one panel of two vectors are 15 of 16 with AVX2.
 constexpr bool kIsWide = HWY_TARGET <= HWY_AVX3;
 constexpr int kPixels = kIsWide ? 7 : kLanes == 8 ? 6 : 3;
-constexpr int kPanels = kIsWide ? 4 : 1;
+constexpr int kPanelsAtOnce = kIsWide ? 4 : 1;
+// Panels of a call. Where registers hold the sums of one, the call multiplies them in turn, and its rows are listed once.
+constexpr int kPanels = 4;
 // Weights that are fetched ahead, in floats: those of 32 terms, which are multiplied in the time that another core's cache or memory
 // takes to answer.
 constexpr int64_t kAhead = 32 * kPanelOut;
@@ -89,11 +91,12 @@ constexpr bool finishes(ConvolutionActivation activation) {
   return activation <= ConvolutionActivation::kHardswish;
 }
 
+// Writes the columns from `first` on.
 template <ConvolutionActivation kActivation, int kTilePixels, int kVectors>
-HWY_INLINE void write_results(const Results& r, V (&sum)[kTilePixels][kVectors]) {
+HWY_INLINE void write_results(const Results& r, int64_t first, V (&sum)[kTilePixels][kVectors]) {
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
-    const int64_t column = v * kLanes, n = r.columns - column;
+    const int64_t column = first + v * kLanes, n = r.columns - column;
     if (n >= kLanes) {
 #pragma GCC unroll 8
       for (int i = 0; i < kTilePixels; ++i)
@@ -110,29 +113,30 @@ HWY_INLINE void write_results(const Results& r, V (&sum)[kTilePixels][kVectors])
 }
 
 template <int kTilePixels, int kVectors>
-HWY_INLINE void write_results(const Results& r, V (&sum)[kTilePixels][kVectors]) {
+HWY_INLINE void write_results(const Results& r, int64_t first, V (&sum)[kTilePixels][kVectors]) {
   using enum ConvolutionActivation;
   switch (r.epilogue.activation) {
     case kRelu:
-      return write_results<kRelu>(r, sum);
+      return write_results<kRelu>(r, first, sum);
     case kRelu6:
-      return write_results<kRelu6>(r, sum);
+      return write_results<kRelu6>(r, first, sum);
     case kHardswish:
-      return write_results<kHardswish>(r, sum);
+      return write_results<kHardswish>(r, first, sum);
     default:
-      return write_results<kNone>(r, sum);
+      return write_results<kNone>(r, first, sum);
   }
 }
 
+// Multiplies by the panels from `first` on.
 template <int kTilePixels, int kTilePanels>
-void multiply_tile(const PixelTile& t) {
+void multiply_tile(const PixelTile& t, int first) {
   constexpr int kVectors = kTilePanels * kPanelVectors;
   V sum[kTilePixels][kVectors];
 #pragma GCC unroll 8
   for (int i = 0; i < kTilePixels; ++i)
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Zero(kD);
-  const float* HWY_RESTRICT weights = t.weights;
+  const float* HWY_RESTRICT weights = t.weights + first * t.panel;
   const float* const* rows = t.rows;
   for (int64_t tap = 0; tap < t.taps; ++tap, rows += kPixels) {
     const float* row[kTilePixels];
@@ -143,7 +147,7 @@ void multiply_tile(const PixelTile& t) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v)
         column[v] = hn::LoadU(kD, weights + v / kPanelVectors * t.panel + v % kPanelVectors * kLanes);
-      if constexpr (kTilePixels == kPixels && kIsWide)
+      if constexpr (kTilePixels == kPixels)
 #pragma GCC unroll 4
         for (int panel = 0; panel < kTilePanels; ++panel)
           __builtin_prefetch(weights + panel * t.panel + kAhead);
@@ -156,27 +160,28 @@ void multiply_tile(const PixelTile& t) {
     }
   }
   if constexpr (kTilePixels == kPixels)
-    if (!t.sums) return write_results(t.results, sum);
+    if (!t.sums) return write_results(t.results, first * kPanelOut, sum);
 #pragma GCC unroll 8
   for (int i = 0; i < kTilePixels; ++i)
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[i][v], kD, t.sums + i * kTileOut + v * kLanes);
+    for (int v = 0; v < kVectors; ++v)
+      hn::StoreU(sum[i][v], kD, t.sums + i * kTileOut + first * kPanelOut + v * kLanes);
 }
 
 template <int kTilePanels>
-void multiply_panels(const PixelTile& t) {
-  if (t.pixels == 1) return multiply_tile<1, kTilePanels>(t);
-  t.pixels <= (kPixels + 1) / 2 ? multiply_tile<(kPixels + 1) / 2, kTilePanels>(t)
-                                : multiply_tile<kPixels, kTilePanels>(t);
+void multiply_panels(const PixelTile& t, int first = 0) {
+  if (t.pixels == 1) return multiply_tile<1, kTilePanels>(t, first);
+  t.pixels <= (kPixels + 1) / 2 ? multiply_tile<(kPixels + 1) / 2, kTilePanels>(t, first)
+                                : multiply_tile<kPixels, kTilePanels>(t, first);
 }
 
 void multiply(const PixelTile& t) {
-  if constexpr (kPanels == 4) {
+  if constexpr (kPanelsAtOnce == 4) {
     if (t.panels == 4) return multiply_panels<4>(t);
     if (t.panels == 3) return multiply_panels<3>(t);
     if (t.panels == 2) return multiply_panels<2>(t);
   }
-  multiply_panels<1>(t);
+  for (int panel = 0; panel < t.panels; ++panel) multiply_panels<1>(t, panel);
 }
 
 template <bool kWhole>
@@ -245,7 +250,7 @@ HWY_INLINE void combine_vectors(const ChannelWindow& w, int64_t first, int64_t c
   if constexpr (kIsWeighted)
     if (finishes(w.epilogue.activation)) {
       const int64_t at = first * w.channels + channel;
-      return write_results({w.epilogue.behind(channel, at), w.y + at, w.channels, w.channels - channel}, sum);
+      return write_results({w.epilogue.behind(channel, at), w.y + at, w.channels, w.channels - channel}, 0, sum);
     }
 #pragma GCC unroll 4
   for (int i = 0; i < kOutputs; ++i)
