@@ -17,9 +17,10 @@ namespace genesis::passes {
 std::vector<NodeId> graph_order(const Graph& graph);
 // Moves nodes that read nothing from the arena right before the first node that needs them.
 std::vector<NodeId> late_order(const Graph& graph);
-// As late_order, but a node that does not raise the live bytes runs as soon as its inputs exist. So the update of a weight runs right
-// behind its gradient, which is then free, unless the update waits for something else, such as the norm of all gradients. (Lv et al.
-// 2023, "Full Parameter Fine-tuning for Large Language Models with Limited Resources", arXiv:2306.09782, updates in this order.)
+// Is late_order with one difference: a node that does not raise the live bytes runs as soon as its inputs exist. So the update of a
+// weight runs right behind its gradient, which is then free, unless the update waits for something else, such as the norm of all
+// gradients. (Lv et al. 2023, "Full Parameter Fine-tuning for Large Language Models with Limited Resources", arXiv:2306.09782,
+// updates in this order.)
 std::vector<NodeId> eager_order(const Graph& graph);
 // Variations differ in the order of equally good nodes; 0 keeps the graph's order.
 std::vector<NodeId> greedy_order(const Graph& graph, uint32_t variation = 0);
