@@ -1,5 +1,6 @@
 // Compares the arena with its lower bound (the most bytes that are alive at once) for every model of the zoo, inference and
-// training, at several sizes. Only plans, runs nothing. `bench_arena [--json FILE]`.
+// training, at several sizes. Only plans, runs nothing, so plans for a GPU need none.
+// `bench_arena [--device cuda] [--models gpt2,qwen2] [--train "OPTIONS"] [--json FILE]`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +8,8 @@
 #include "bench/common/options.h"
 #include "bench/common/report.h"
 #include "bench/common/subject.h"
-#include "executor/session.h"
+#include "executor/compile.h"
+#include "executor/runtime/device.h"
 #include "models/zoo.h"
 
 namespace genesis::bench {
@@ -20,12 +22,13 @@ struct Worst {
 
 class Table {
  public:
+  explicit Table(const std::string& device) : target_(target_of(device)) {}
+
   void plan_model(const std::string& name, const models::Settings& settings, const std::string& training) {
-    std::shared_ptr<Model> model = models::make_model(name, settings);
-    add_training(*model, training);
-    Session session(model);
+    const std::unique_ptr<Model> model = models::make_uninitialized_model(name, settings);
+    if (model->find_entry("loss")) add_training(*model, training);
     for (const auto& entry : std::as_const(*model).entries())
-      for (const Bindings& sizes : sizes_for(*entry)) add(session, name, training, entry->name(), sizes);
+      for (const Bindings& sizes : sizes_for(*entry)) add(*model, name, training, entry->name(), sizes);
   }
 
   void finish(const std::string& json_file) const {
@@ -54,9 +57,9 @@ class Table {
     for (const std::string& symbol : symbols) bindings[symbol] = symbol == "batch" ? batch : seq;
   }
 
-  void add(Session& session, const std::string& model, const std::string& training, const std::string& entry,
-           const Bindings& sizes) {
-    const Plan& plan = session.plan(entry, sizes);
+  void add(const Model& compiled, const std::string& model, const std::string& training,
+           const std::string& entry, const Bindings& sizes) {
+    const Plan plan = compile_entry(compiled, entry, sizes, target_, {}).plan;
     const double ratio =
         plan.lower_bound_bytes > 0 ? double(plan.arena_bytes) / double(plan.lower_bound_bytes) : 1;
     std::string label = entry == "train_step" ? fmt::format("{} ({})", entry, training) : entry;
@@ -71,17 +74,22 @@ class Table {
     if (ratio > worst_.ratio) worst_ = {ratio, model + " " + label};
   }
 
+  const Target target_;
   std::vector<Report> rows_;
   Worst worst_;
 };
 
-void run(const std::string& json_file) {
-  Table table;
+struct Chosen {
+  std::string device = "cpu", json_file;
+  std::vector<std::string> models, trainings = {"adamw,clip=1.0", "sgd,momentum=0.9,accumulate=4"};
+};
+
+void run(const Chosen& chosen) {
+  Table table(chosen.device);
   fmt::print("{:<6} {:<62} {:>13} {:>13}  ratio\n", "model", "entry point and sizes", "arena", "lower bound");
-  for (const models::ZooModel& model : models::list_models())
-    for (const char* training : {"adamw,clip=1.0", "sgd,momentum=0.9,accumulate=4"})
-      table.plan_model(model.name, {}, training);
-  table.finish(json_file);
+  for (const std::string& model : chosen.models)
+    for (const std::string& training : chosen.trainings) table.plan_model(model, {}, training);
+  table.finish(chosen.json_file);
 }
 
 }  // namespace
@@ -89,8 +97,16 @@ void run(const std::string& json_file) {
 
 int main(int argc, char** argv) {
   genesis::bench::Options options("Arena against lower bound for every model of the zoo.");
-  std::string json_file;
-  options.json(json_file);
+  genesis::bench::Chosen chosen;
+  std::string training;
+  options.text("--device", chosen.device, "device of the plans, cpu or cuda (default: cpu)");
+  options.texts("--models", chosen.models, "models of the zoo (default: all)");
+  options.text("--train", training,
+               "options of training (default: AdamW with clipping, and SGD with accumulation)");
+  options.json(chosen.json_file);
   options.parse(argc, argv);
-  genesis::bench::run(json_file);
+  if (!training.empty()) chosen.trainings = {training};
+  if (chosen.models.empty())
+    for (const auto& model : genesis::models::list_models()) chosen.models.push_back(model.name);
+  genesis::bench::run(chosen);
 }

@@ -86,10 +86,10 @@ Benchmark benchmark(Session& session, const NamedTensors& inputs, const Benchmar
         result.median_ms * 1000;
   const Plan& plan = session.plan(options.entry, inputs);
   add_work(plan, result);
+  result.memory = Inspector(session).memory();  // before the peaks, whose operands take memory of their own
   result.peaks = measure_peaks_until(
       session, [&](const DevicePeaks& peaks) { return needed_ms(plan, peaks) <= result.device_ms; });
   result.needed_ms = needed_ms(plan, result.peaks);
-  result.memory = Inspector(session).memory();
   return result;
 }
 

@@ -24,6 +24,14 @@ int64_t bytes_of(const Graph& graph, ValueId id) {
   return value.type.bytes();
 }
 
+// Returns the bytes that every value takes in the arena.
+std::vector<int64_t> bytes_of_values(const Graph& graph) {
+  std::vector<int64_t> bytes;
+  for (size_t i = 0; i < graph.values().size(); ++i)
+    bytes.push_back(bytes_of(graph, {static_cast<int32_t>(i)}));
+  return bytes;
+}
+
 constexpr NodeId kNobody{-1};
 
 // Returns whether the node reads nothing from the arena (constants, arange, a cast of a weight): running it early only keeps
@@ -92,20 +100,23 @@ class LateOrder {
   std::vector<NodeId> order_;
 };
 
-// List scheduling: of the ready nodes runs the one that lowers the live bytes most (or raises them least).
-class GreedyOrder {
+// List scheduling: of the ready nodes runs the one that costs least, by cost_of() the bytes that it adds to the live ones. `turns`
+// decide between nodes of equal cost. `bytes` are those of each value.
+class ListOrder {
  public:
-  GreedyOrder(const Graph& graph, uint32_t variation)
+  using CostOf = int64_t (*)(int64_t growth);
+
+  ListOrder(const Graph& graph, CostOf cost_of, std::vector<int64_t> bytes, std::vector<uint32_t> turns)
       : graph_(graph),
-        variation_(variation),
+        cost_of_(cost_of),
+        turns_(std::move(turns)),
         readers_(graph.values().size()),
         followers_(graph.nodes().size()),
         waiting_(graph.nodes().size(), 0),
         growth_(graph.nodes().size(), 0),
         done_(graph.nodes().size(), false),
+        bytes_(std::move(bytes)),
         left_(graph.values().size(), 0) {
-    for (size_t i = 0; i < graph.values().size(); ++i)
-      bytes_.push_back(bytes_of(graph, {static_cast<int32_t>(i)}));
     for (size_t i = 0; i < graph.nodes().size(); ++i)
       for (ValueId input : distinct_inputs({static_cast<int32_t>(i)})) {
         readers_[at(input)].push_back({static_cast<int32_t>(i)});
@@ -134,7 +145,8 @@ class GreedyOrder {
   }
 
  private:
-  using Key = std::tuple<int64_t, uint32_t, int32_t>;  // growth of live bytes, tie-breaker, the graph's order
+  using Key =
+      std::tuple<int64_t, uint32_t, int32_t>;  // cost of the growth of live bytes, turn, the graph's order
 
   // Puts updates of states after the readers of the old value, so that the state can be updated in place. Readers after the
   // update in the graph may depend on it and are not waited for.
@@ -207,13 +219,7 @@ class GreedyOrder {
     return growth;
   }
 
-  Key key(NodeId id) const { return {growth_[at(id)], turn(id), id.index}; }
-
-  // Breaks ties between equally good nodes: by the graph's order, or by one of many others.
-  uint32_t turn(NodeId id) const {
-    return variation_ == 0 ? 0
-                           : (static_cast<uint32_t>(id.index) + 1) * 2654435761u * (2 * variation_ + 1) >> 16;
-  }
+  Key key(NodeId id) const { return {cost_of_(growth_[at(id)]), turns_[at(id)], id.index}; }
 
   void finish(NodeId id) {
     done_[at(id)] = true;
@@ -237,16 +243,34 @@ class GreedyOrder {
   }
 
   const Graph& graph_;
-  const uint32_t variation_;
+  const CostOf cost_of_;
+  const std::vector<uint32_t> turns_;           // by node id
   std::vector<std::vector<NodeId>> readers_;    // by value id
   std::vector<std::vector<NodeId>> followers_;  // by node id: nodes that wait for it besides its readers
-  std::vector<int> waiting_;     // by node id: number of nodes that must run first
-  std::vector<int64_t> growth_;  // by node id: growth of the live bytes if it ran next
-  std::vector<bool> done_;       // by node id
-  std::vector<int64_t> bytes_;   // by value id
-  std::vector<int> left_;        // by value id: readers that have not run
+  std::vector<int> waiting_;                    // by node id: number of nodes that must run first
+  std::vector<int64_t> growth_;                 // by node id: growth of the live bytes if it ran next
+  std::vector<bool> done_;                      // by node id
+  std::vector<int64_t> bytes_;                  // by value id
+  std::vector<int> left_;                       // by value id: readers that have not run
   std::set<Key> ready_;
 };
+
+int64_t every_byte(int64_t growth) { return growth; }
+
+// Returns 1 if the node takes memory. The sum of a gradient's squares and the like count as none: a gradient is only free once they
+// have read it.
+int64_t takes_memory(int64_t growth) {
+  constexpr int64_t kNegligible = 256;  // bytes
+  return growth > kNegligible ? 1 : 0;
+}
+
+// Breaks ties between equally good nodes: by the graph's order, or by one of many others.
+std::vector<uint32_t> shuffled_turns(size_t nodes, uint32_t variation) {
+  std::vector<uint32_t> turns(nodes, 0);
+  for (uint32_t i = 0; i < nodes && variation > 0; ++i)
+    turns[i] = (i + 1) * 2654435761u * (2 * variation + 1) >> 16;
+  return turns;
+}
 
 }  // namespace
 
@@ -258,8 +282,22 @@ std::vector<NodeId> graph_order(const Graph& graph) {
 
 std::vector<NodeId> late_order(const Graph& graph) { return LateOrder(graph).run(); }
 
+// Counts new values of states as if they took memory. Without them updates would come before nodes that free less now and more
+// later: in training by Muon the arena of a small model grew by 1.6%.
 std::vector<NodeId> greedy_order(const Graph& graph, uint32_t variation) {
-  return GreedyOrder(graph, variation).run();
+  return ListOrder(graph, every_byte, bytes_of_values(graph), shuffled_turns(graph.nodes().size(), variation))
+      .run();
+}
+
+// The new value of a state takes no memory: it is written over the old one, which nothing reads any more
+// (ListOrder::hold_updates_back).
+std::vector<NodeId> eager_order(const Graph& graph) {
+  std::vector<int64_t> bytes = bytes_of_values(graph);
+  for (const StateUpdate& update : updates_through_views(graph)) bytes[at(update.value)] = 0;
+  std::vector<uint32_t> turns(graph.nodes().size());
+  uint32_t turn = 0;
+  for (const NodeId id : late_order(graph)) turns[at(id)] = turn++;
+  return ListOrder(graph, takes_memory, std::move(bytes), std::move(turns)).run();
 }
 
 }  // namespace genesis::passes

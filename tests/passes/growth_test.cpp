@@ -61,6 +61,7 @@ Plan compile(Model& model, const std::string& entry, const Target& target, Stage
     graph = std::move(next);
   }
   stages.run("late_order", [&] { return late_order(graph).size(); });
+  stages.run("eager_order", [&] { return eager_order(graph).size(); });
   const auto order = stages.run("greedy_order", [&] { return greedy_order(graph, 0); });
   stages.run("aliasing", [&] { return find_aliasing(graph, order, true).roots.size(); });
   return stages.run("make_plan", [&] { return make_plan(graph, target); });

@@ -166,7 +166,8 @@ TEST(MakePlan, EveryOrderRunsInputsFirst) {
   Case c;
   const Value constant = full(c.graph, {64, 64}, 2.0);
   c.graph.add_output("y", matmul(c.x, constant) + sum(exp(c.x)));
-  for (const auto& order : {graph_order(c.graph), late_order(c.graph), greedy_order(c.graph)}) {
+  for (const auto& order :
+       {graph_order(c.graph), late_order(c.graph), eager_order(c.graph), greedy_order(c.graph)}) {
     ASSERT_EQ(order.size(), c.graph.nodes().size());
     std::vector<bool> made(c.graph.values().size(), false);
     for (NodeId id : order) {
@@ -174,6 +175,53 @@ TEST(MakePlan, EveryOrderRunsInputsFirst) {
         EXPECT_TRUE(c.graph.value(input).kind != ValueKind::kNode || made[static_cast<size_t>(input.index)]);
       for (ValueId output : c.graph.node(id).outputs) made[static_cast<size_t>(output.index)] = true;
     }
+  }
+}
+
+// Few rows and large weights: the arena of a training step consists of gradients.
+std::shared_ptr<Model> model_of_large_layers(const std::string& training) {
+  std::shared_ptr<Model> model = models::make_model(
+      "mlp", {{"in_features", "128"}, {"hidden_features", "128"}, {"num_hidden_layers", "4"}});
+  add_train_step(*model, parse_train_options(training));
+  return model;
+}
+constexpr int64_t kGradientBytes = 128 * 128 * 4;
+
+int64_t peak_of_step(const std::string& training, const SessionOptions& options = {}) {
+  Session session(model_of_large_layers(training), options);
+  return session.plan("train_step", {{"batch", 4}}).lower_bound_bytes;
+}
+
+TEST(MakePlan, AnUpdateRunsBehindItsGradient) {
+  for (const char* training : {"adamw", "sgd,momentum=0.9", "lion", "adamw,moments=8bit"}) {
+    EXPECT_LT(peak_of_step(training), kGradientBytes * 3 / 2) << training;
+    EXPECT_GE(peak_of_step(training, {.disabled = {"node_order"}}), 4 * kGradientBytes) << training;
+  }
+  // The norm of all gradients is needed first, and gradients of the next micro-batch are added to those of the last one.
+  for (const char* training : {"adamw,clip=1.0", "adamw,accumulate=2"})
+    EXPECT_GE(peak_of_step(training), 4 * kGradientBytes) << training;
+}
+
+// Returns the losses and the parameters after three steps.
+std::vector<Tensor> results_of_steps(const std::string& training, const SessionOptions& options) {
+  Session session(model_of_large_layers(training), options);
+  std::vector<float> x(4 * 128);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 37) / 37 - 0.5f;
+  const NamedTensors inputs{{"x", Tensor::of<float>({4, 128}, x)},
+                            {"target", Tensor::of<int64_t>({4}, {1, 7, 0, 3})}};
+  std::vector<Tensor> results;
+  for (int step = 0; step < 3; ++step) results.push_back(session.run("train_step", inputs).at("loss"));
+  for (const State& state : session.model().states()) results.push_back(session.state(state.name));
+  return results;
+}
+
+TEST(MakePlan, EarlyUpdatesKeepEveryBit) {
+  for (const char* training : {"adamw", "adamw,moments=8bit", "sgd,momentum=0.9", "muon"}) {
+    const std::vector<Tensor> early = results_of_steps(training, {}),
+                              late = results_of_steps(training, {.disabled = {"node_order"}});
+    ASSERT_EQ(early.size(), late.size());
+    for (size_t i = 0; i < early.size(); ++i)
+      EXPECT_EQ(early[i].to_doubles(), late[i].to_doubles()) << training << " " << i;
   }
 }
 
