@@ -104,12 +104,12 @@ constexpr const char* kRotation = R"(
 entry forward(a: f32[2], b: f32[2], c: f32[2], d: i64[], most: i64[], before: f32[4,2], after: f32[4,2]) {
   %yes = full() {dtype=bool, value=1}
   %y = loop(%yes, most, a, b, c, d, before, after) {carried=4, collected=2, entry="rotate"}
-  return a = %y
-  return b = %y:1
-  return c = %y:2
-  return d = %y:3
-  return before = %y:4
-  return after = %y:5
+  return a_end = %y
+  return b_end = %y:1
+  return c_end = %y:2
+  return d_end = %y:3
+  return before_end = %y:4
+  return after_end = %y:5
   return count = %y:6
 }
 entry rotate(number: i64[], a: f32[2], b: f32[2], c: f32[2], d: i64[]) {
@@ -156,12 +156,12 @@ inline Rotated rotated(int64_t steps) {
 inline void expect_rotates(Session& session, int64_t most) {
   NamedTensors found = session.run("forward", rotation_inputs(most));
   const Rotated wanted = rotated(most);
-  EXPECT_EQ(found["a"].to_doubles(), wanted.abc[0]) << most;
-  EXPECT_EQ(found["b"].to_doubles(), wanted.abc[1]) << most;
-  EXPECT_EQ(found["c"].to_doubles(), wanted.abc[2]) << most;
-  EXPECT_EQ(found["d"].as<int64_t>()[0], wanted.d) << most;
-  EXPECT_EQ(found["before"].to_doubles(), wanted.before) << most;
-  EXPECT_EQ(found["after"].to_doubles(), wanted.after) << most;
+  EXPECT_EQ(found["a_end"].to_doubles(), wanted.abc[0]) << most;
+  EXPECT_EQ(found["b_end"].to_doubles(), wanted.abc[1]) << most;
+  EXPECT_EQ(found["c_end"].to_doubles(), wanted.abc[2]) << most;
+  EXPECT_EQ(found["d_end"].as<int64_t>()[0], wanted.d) << most;
+  EXPECT_EQ(found["before_end"].to_doubles(), wanted.before) << most;
+  EXPECT_EQ(found["after_end"].to_doubles(), wanted.after) << most;
   EXPECT_EQ(found["count"].as<int64_t>()[0], most);
 }
 

@@ -77,7 +77,7 @@ TEST(Loop, InputsMayMove) {
   Session session(parse_text(kRotation), {.device = "cpu"});
   const NamedTensors kept = rotation_inputs(1);  // its bytes are nowhere else meanwhile
   for (const int64_t most : {3, 1, 2}) expect_rotates(session, most);
-  EXPECT_EQ(session.run("forward", kept)["before"].to_doubles(), rotated(1).before);
+  EXPECT_EQ(session.run("forward", kept)["before_end"].to_doubles(), rotated(1).before);
 }
 
 TEST(Loop, LoopsMayStandInLoops) {
