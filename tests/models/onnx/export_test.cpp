@@ -19,7 +19,9 @@
 #include "models/formats/onnx/import.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/other_formats/npy.h"
+#include "schema/graph/text.h"
 #include "tests/error_of.h"
+#include "tests/executor/loop_models.h"
 #include "tests/models/small_families.h"
 
 namespace genesis {
@@ -298,6 +300,18 @@ NamedTensors formula_inputs() {
 
 TEST(OnnxExport, OpsOfEachKind) { expect_same(formulas(), {formula_inputs()}); }
 
+NamedTensors nested_loop_inputs() {
+  return {{"outer", Tensor::scalar(int64_t{2})},
+          {"inner", Tensor::scalar(int64_t{3})},
+          {"table", Tensor::of(std::vector<float>{1, 10, 100, 1000})}};
+}
+
+TEST(OnnxExport, LoopsThatDependOnData) {
+  expect_same(parse_text(testing::kDoubling),
+              {testing::doubling_inputs({1, 2, 3}, 100, 1000), testing::doubling_inputs({1, 2, 3}, 5000, 3)});
+  expect_same(parse_text(testing::kNestedLoops), {nested_loop_inputs()});
+}
+
 // GENESIS_PYTHON names a Python with onnx and onnxruntime; without it, it is python3.
 TEST(OnnxExport, OnnxruntimeGivesTheSameNumbers) {
   const fs::path folder = fs::temp_directory_path() / ("genesis_export_cases_" + std::to_string(::getpid()));
@@ -308,6 +322,12 @@ TEST(OnnxExport, OnnxruntimeGivesTheSameNumbers) {
   write_case(folder / "image", image_model(), {{"x", Tensor::rand({2, 3, 33, 30}, 4)}});
   write_case(folder / "formulas", formulas(), formula_inputs());
   write_case(folder / "recurrent", recurrent_model(), recurrent_inputs());
+  write_case(folder / "loop", parse_text(testing::kDoubling),
+             testing::doubling_inputs({1, 2, 3}, 5000, 1000));
+  write_case(folder / "nested_loops", parse_text(testing::kNestedLoops), nested_loop_inputs());
+  for (const int64_t most : {0, 3})
+    write_case(folder / fmt::format("rotation_{}", most), parse_text(testing::kRotation),
+               testing::rotation_inputs(most));
   const char* python = std::getenv("GENESIS_PYTHON");
   const std::string command = fmt::format("{} {} {} > {} 2>&1", python ? python : "python3",
                                           GENESIS_SOURCE_ROOT "/tests/models/onnx/export_check.py",
