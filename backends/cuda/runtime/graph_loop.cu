@@ -7,10 +7,10 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kMostCopies = 32;  // of one kernel; its parameters have a limit of 4 KiB
+constexpr int kMaxCopies = 32;  // one kernel takes at most 4 KiB of parameters
 
 struct Copies {
-  LoopCopy each[kMostCopies];
+  LoopCopy each[kMaxCopies];
 };
 
 template <class Word>
@@ -59,8 +59,8 @@ __global__ void end_loop(LoopControl loop) {
 }  // namespace
 
 void copy_all(const Launch& launch, std::span<const LoopCopy> copies, const int64_t* number) {
-  for (size_t first = 0; first < copies.size(); first += kMostCopies) {
-    const auto part = copies.subspan(first, std::min<size_t>(kMostCopies, copies.size() - first));
+  for (size_t first = 0; first < copies.size(); first += kMaxCopies) {
+    const auto part = copies.subspan(first, std::min<size_t>(kMaxCopies, copies.size() - first));
     Copies given{};
     std::ranges::copy(part, given.each);
     int64_t most = 0;

@@ -12,16 +12,16 @@
 
 namespace genesis::cuda {
 
-// What decides about the steps. All addresses are on the device.
+// The numbers by which a kernel decides about the next step. All addresses are on the device.
 struct LoopControl {
-  const bool* condition = nullptr;  // of the first step
-  const bool* goes_on = nullptr;    // of another step, written by each step
+  const bool* condition = nullptr;  // true: there is a first step
+  const bool* goes_on = nullptr;    // true: another step follows, as the last one wrote
   const int64_t* most = nullptr;    // the most steps
-  int64_t* number = nullptr;        // of the step
+  int64_t* number = nullptr;        // the number of the step
   int64_t* count = nullptr;         // receives the number of the steps that ran; null: nobody reads it
-  int64_t rows =
-      std::numeric_limits<int64_t>::max();  // a step of this number is reported as an index out of range
-  FaultReport fault;                        // the loop also ends if a kernel has reported a fault
+  // A step with this number is reported as an index out of range.
+  int64_t rows = std::numeric_limits<int64_t>::max();
+  FaultReport fault;  // the loop also ends if a kernel has reported a fault
 };
 
 struct LoopCopy {
@@ -31,7 +31,7 @@ struct LoopCopy {
   bool is_row;  // copies to number * bytes behind `to`
 };
 
-// Copies beside each other. None may read what another one writes. `number`: of the step, on the device.
+// Copies beside each other. None may read what another one writes. `number` is that of the step, on the device.
 void copy_all(const Launch& launch, std::span<const LoopCopy> copies, const int64_t* number);
 
 // The work of a step. Its kernels do not start early (launch.h).

@@ -14,7 +14,7 @@ namespace genesis::models::onnx {
 namespace {
 
 constexpr int64_t kMaxSteps = 4096;    // the longest loop that is unrolled
-constexpr int64_t kMaxRows = 1 << 20;  // of what a loop collects, unless a limit is given
+constexpr int64_t kMaxRows = 1 << 20;  // the most rows that a loop collects if no limit is given
 
 // Returns the number that an item is, if it is known.
 std::optional<int64_t> known_number(Call& call, const ItemPtr& item) {
@@ -118,7 +118,7 @@ std::vector<size_t> collected_outputs(Call& call, const OnnxGraph& body, size_t 
 // The body of a loop as an entry point.
 struct LoopGraph {
   Body body;
-  std::vector<TensorType> rows;  // of what it collects
+  std::vector<TensorType> rows;  // the types of the rows that it collects
   std::vector<OnnxElement> elements;
 };
 

@@ -42,7 +42,7 @@ inline constexpr const char* kMoreStepsThanRows =
 
 }  // namespace ops
 
-// What a loop is made of, besides its body.
+// The operands of a loop, by their meaning.
 struct LoopOperands {
   Value condition, most_steps;
   std::vector<Value> carried, collected = {}, read = {};

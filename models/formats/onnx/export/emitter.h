@@ -75,7 +75,7 @@ class Emitter {
 
   const Graph& graph_;
   std::map<ValueId, std::string> input_names_;
-  Emitter* const outer_ = nullptr;  // of the graph around a body
+  Emitter* const outer_ = nullptr;  // null unless the graph is a body
   const std::shared_ptr<Names> names_;
   OnnxModelRecord record_;
   std::string scope_;

@@ -256,7 +256,7 @@ class Exporter {
   }
 
   const Graph& graph_;
-  Exporter* const outer_ = nullptr;  // of the graph around a body
+  Exporter* const outer_ = nullptr;  // null unless the graph is a body
   Emitter e_;
   std::vector<std::string> output_names_;
   std::map<ValueId, Out> values_;
