@@ -310,6 +310,8 @@ std::shared_ptr<const Model> counted_model() {
       non_max_suppression(g.input("boxes", DType::f32, {1, 6, 4}), g.input("scores", DType::f32, {1, 2, 6}),
                           {.max_boxes = 4, .iou_threshold = 0.5, .score_threshold = 0.25});
   g.output("places", places.rows), g.output("count", places.count);
+  const Value x = g.graph().input("x"), is_zero = x == 0.0;
+  g.output("chosen", where(x > 1.0, is_zero, x < 0.0));  // bools
   g.output("taken", boxes.rows), g.output("boxes_taken", boxes.count);
   return model;
 }
