@@ -9,7 +9,8 @@ namespace genesis {
 class LoopBody {
  public:
   virtual ~LoopBody() = default;
-  // Runs the steps of the loop. The operands and results of `c` are those of ops::Loop. Reports a fault if a step has failed.
+  // Runs the steps of the loop, on a GPU behind the work of the launch's stream. The operands and results of `c` are those of ops::Loop.
+  // Reports a fault if a step has failed.
   virtual void run(const KernelContext& c) const = 0;
 };
 

@@ -20,6 +20,7 @@
 #include "schema/core/parse_number.h"
 #include "schema/graph/bodies.h"
 #include "schema/graph/state_cuts.h"
+#include "schema/ops/collective/collective.h"
 #include "schema/ops/nn/convolution.h"
 #include "schema/ranks/mesh_axes.h"
 
@@ -123,6 +124,16 @@ bool convolves_only(const Graph& graph) {
   return !passes::trains(graph) && std::ranges::any_of(graph.nodes(), convolves);
 }
 
+// Each rank runs a loop by itself, and need not take as many steps as the others: a step that waited for them might wait in vain.
+void check_body_of_rank(const Graph& body) {
+  for (const Node& node : body.nodes())
+    if (node.op->info.collective)
+      fail(
+          "its node '{}' ({}) exchanges data with the other ranks, which need not take as many steps: "
+          "expected a body that reads only what every rank has whole; use one rank along the mesh axis '{}'",
+          node.authored_name(), node.op->name(), axis_of(*node.op, node.attributes));
+}
+
 // Makes graphs of a compilation from entry points of the model: the one that is compiled, and the bodies of its loops.
 struct EntryPasses {
   const Model& model;
@@ -152,6 +163,7 @@ struct EntryPasses {
       with_context(
           [&] {
             const Graph body = run(name, switches, {});
+            check_body_of_rank(body);
             plans.push_back(passes::make_plan(body, target, switches.plan, plans_of_bodies(body, switches)));
           },
           [&] { return "while compiling the body '" + name + "' of a loop"; });
@@ -161,11 +173,11 @@ struct EntryPasses {
 
 void check_loops(const Graph& graph, const SessionOptions& options) {
   check_bodies(graph);
-  if (options.mesh.ranks() > 1 && !bodies_of(graph).empty())
+  if (options.mesh.size(kPipelineAxis) > 1 && !bodies_of(graph).empty())
     fail(
-        "entry point '{}' has loops whose number of steps depends on data, which {} ranks cannot share: use "
-        "one rank",
-        graph.name(), options.mesh.ranks());
+        "entry point '{}' has loops whose number of steps depends on data, which the {} stages of a "
+        "pipeline cannot share: use one stage",
+        graph.name(), options.mesh.size(kPipelineAxis));
 }
 
 }  // namespace

@@ -55,7 +55,8 @@ constexpr const char* kExamples = R"(Examples:
 
 constexpr const char* kSettings =
     "key=value setting; may be given again. For an .onnx file: SIZE=1 or SIZE=32*h for a named size, "
-    "INPUT.shape=1,3,640,640, or INPUT=2,3 for an input whose value decides sizes";
+    "INPUT.shape=1,3,640,640, INPUT=2,3 for an input whose value decides sizes, or NODE.steps=500 for "
+    "the most steps of a loop that collects values";
 
 struct Flags {
   std::string name, hub_name, output, tokenizer, pooling, weights;

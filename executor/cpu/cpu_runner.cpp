@@ -18,6 +18,7 @@
 #include "executor/runtime/step_call.h"
 #include "executor/runtime/step_graph.h"
 #include "schema/core/task_edges.h"
+#include "schema/ops/tensor/loop.h"
 
 namespace genesis {
 
@@ -57,6 +58,7 @@ class CpuRunner final : public Runner {
 
   void bind_inputs(const PlanMemory& memory) override {
     for (const auto& [view, ref] : input_views_) view->data = memory.resolve(*ref);
+    for (const auto& [i, loop] : loops_) loop->bind_inputs(memory, calls_[i].context.scratch);
   }
 
   void run(const RunOptions& options) override {

@@ -6,22 +6,21 @@
 #include <utility>
 
 #include "backends/common/sampling.h"
-#include "backends/cuda/kernels.h"
 #include "backends/cuda/runtime/launch.h"
 #include "backends/cuda/runtime/runtime.h"
+#include "executor/cuda/cuda_calls.h"
 #include "executor/cuda/cuda_inspect.h"
 #include "executor/cuda/cuda_progress.h"
 #include "executor/cuda/cuda_transfers.h"
-#include "executor/cuda/independent_inputs.h"
 #include "executor/cuda/launch_times.h"
 #include "executor/cuda/planned_exchanges.h"
 #include "executor/cuda/planned_joins.h"
 #include "executor/cuda/step_streams.h"
 #include "executor/cuda/stream_order.h"
-#include "executor/runtime/step_call.h"
 #include "schema/core/error.h"
 #include "schema/messages/log.h"
 #include "schema/ops/nn/attention.h"
+#include "schema/ops/tensor/loop.h"
 
 namespace genesis {
 namespace {
@@ -38,28 +37,15 @@ class CudaRunner final : public Runner {
         speeds_(speeds),
         device_(device),
         stream_(stream),
-        calls_(make_step_calls(plan, cuda::kernels_for, options.disabled_kernels)),
         inputs_(plan, device),
         outputs_(plan, options.leaves_outputs),
         fault_(cuda::allocate_pinned(sizeof(DeviceFault))),
-        launches_(calls_.size()),
+        calls_(plan, options, stream, device_fault()),
         inspector_(device, stream),
         streams_(stream),
         joins_(plan, options.disabled_kernels, device),
         progress_(plan, speeds) {
     *device_fault() = {};
-    const std::vector<uint64_t> independent = independent_inputs(plan);
-    const bool can_use_pdl = cuda::code_has_pdl();
-    for (size_t i = 0; i < calls_.size(); ++i) {
-      launches_[i] = {.stream = stream_,
-                      .fault = {device_fault(), static_cast<int32_t>(i)},
-                      .multiprocessors = cuda::current_chip().multiprocessors,
-                      .can_use_pdl = can_use_pdl,
-                      .independent = independent[i]};
-      calls_[i].context.launch = &launches_[i];
-      calls_[i].context.fault = &host_fault_;
-      calls_[i].context.collectives = options_.collectives.get();
-    }
   }
 
   void rename_kernels(std::vector<std::string>& kernels) const override { joins_.rename_kernels(kernels); }
@@ -129,13 +115,7 @@ class CudaRunner final : public Runner {
   void place(std::vector<std::byte*> inputs) {
     graph_.reset();
     memory_.inputs = std::move(inputs);
-    for (StepCall& call : calls_) {
-      for (size_t k = 0; k < call.inputs.size(); ++k)
-        call.inputs[k].data = memory_.resolve(call.step->inputs[k]);
-      for (size_t k = 0; k < call.outputs.size(); ++k)
-        call.outputs[k].data = memory_.resolve(call.step->outputs[k]);
-      call.context.scratch = memory_.arena + call.step->scratch_offset;
-    }
+    calls_.place(memory_);
   }
 
   // The work that the stream has been given since the host last waited for it.
@@ -175,32 +155,22 @@ class CudaRunner final : public Runner {
     if (lost == UnderWay::kSteps) return "in " + entry + ", whose nodes were started one by one";
     const std::vector<size_t> steps = joins_.narrowed(progress_.under_way());
     if (steps.empty()) return "in " + entry;
-    if (steps.size() == 1) return "in " + description(calls_[steps[0]]) + " of " + entry;
+    if (steps.size() == 1) return "in " + description(calls_.all()[steps[0]]) + " of " + entry;
     std::string names;
-    for (size_t step : steps) names += (names.empty() ? "" : ", ") + description(calls_[step]);
+    for (size_t step : steps) names += (names.empty() ? "" : ", ") + description(calls_.all()[step]);
     return "in one of these, which were under way in " + entry + ": " + names;
   }
 
   void capture() {
     const auto begin = std::chrono::steady_clock::now();
     const StepStreams streams = streams_of_plan();
-    joins_.load(calls_, streams, launches_);
+    joins_.load(calls_.all(), streams, calls_.launches());
     tell_ranks(streams);
-    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "beginning a capture");
-    cudaGraph_t graph = nullptr;
     std::optional<StreamOrder> order;  // lives until the capture ends
-    try {
+    graph_ = capture_graph(stream_, [&] {
       start_captured(streams, order);
       finish_steps();
-    } catch (...) {
-      for (cuda::Launch& launch : launches_) launch.stream = stream_, launch.early = false;
-      cudaStreamEndCapture(stream_, &graph);
-      if (graph) cudaGraphDestroy(graph);
-      cudaGetLastError();
-      throw;
-    }
-    check(cudaStreamEndCapture(stream_, &graph), "ending a capture");
-    graph_ = cuda::make_graph(graph);
+    });
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     log_debug("'{}': captured in {:.3f} s", plan_.entry, took.count());
   }
@@ -215,7 +185,8 @@ class CudaRunner final : public Runner {
       const uint8_t number = streams.stream[first];
       // A kernel launched early waits only for the one kernel before it in its stream. The first step is not early, since copies
       // of inputs precede it.
-      const bool early = launches_[first].can_use_pdl && streams.waits_for[first] == StepStreams::kNoWaits &&
+      const bool early = calls_.launches()[first].can_use_pdl &&
+                         streams.waits_for[first] == StepStreams::kNoWaits &&
                          std::exchange(has_begun[number], true);
       order->wait_before(first);
       launch(first, streams_.at(number), early);
@@ -258,7 +229,7 @@ class CudaRunner final : public Runner {
   // Calls visit(first, end) for the steps of each launch, in the plan's order: one step, or several joined ones.
   template <class Visit>
   void for_launches(const Visit& visit) const {
-    for (size_t first = 0, end = 0; first < calls_.size(); first = end) {
+    for (size_t first = 0, end = 0; first < plan_.steps.size(); first = end) {
       const JoinedSteps* joined = joins_.from(first);
       end = joined ? joined->steps().end : first + 1;
       visit(first, end);
@@ -267,42 +238,32 @@ class CudaRunner final : public Runner {
 
   // Launches the step, or the joined steps that begin with it, on a stream. Other launches of the step use the main stream.
   void launch(size_t first, cudaStream_t stream, bool early) {
-    launches_[first].stream = stream;
-    launches_[first].early = early;
-    if (const JoinedSteps* joined = joins_.from(first))
-      start(*joined);
-    else
-      start(calls_[first]);
-    launches_[first].stream = stream_;
-    launches_[first].early = false;
+    calls_.on_stream(first, stream, early, [&](const cuda::Launch& launch) {
+      if (const JoinedSteps* joined = joins_.from(first))
+        start(*joined, launch);
+      else
+        calls_.start(first);
+    });
   }
 
   void tell_ranks(const StepStreams& streams) {
     if (options_.collectives && options_.peer_memory)
-      plan_exchanges(*options_.collectives, calls_, streams, speeds_);
+      plan_exchanges(*options_.collectives, calls_.all(), streams, speeds_);
   }
 
   StepStreams streams_of_plan() const {
     if (options_.side_stream) return assign_streams(plan_, make_step_graph(plan_), speeds_);
-    return StepStreams::one_line(calls_.size());
+    return StepStreams::one_line(plan_.steps.size());
   }
 
-  void start(const StepCall& call) {
-    call();
-    if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)
-      fail("{} in entry point '{}': CUDA refused to start it: {} ({}){}", description(call), plan_.entry,
-           cudaGetErrorString(status), cudaGetErrorName(status),
-           cuda::is_lost() ? ", which may come from a node before it" : "");
-  }
-
-  void start(const JoinedSteps& joined) {
+  void start(const JoinedSteps& joined, const cuda::Launch& launch) {
     const StepRange& steps = joined.steps();
-    joined.start(launches_[steps.first]);
+    joined.start(launch);
     if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)
       fail(
           "nodes '{}' to '{}' in entry point '{}': CUDA refused to start the kernel that does them all: {} "
           "({}); --disable {} starts one for each",
-          calls_[steps.first].step->authored, calls_[steps.end - 1].step->authored, plan_.entry,
+          plan_.steps[steps.first].authored, plan_.steps[steps.end - 1].authored, plan_.entry,
           cudaGetErrorString(status), cudaGetErrorName(status), joined.implementation());
   }
 
@@ -319,8 +280,11 @@ class CudaRunner final : public Runner {
     const DeviceFault fault = *device_fault();
     if (!fault.set) return;
     *device_fault() = {};
+    const Step& step = *calls_.numbered(fault.step).step;
     Fault report;
-    if (fault.set == 2)
+    if (is<ops::Loop>(*step.op))  // the only index of a loop is that of its rows
+      report.report(ops::kMoreStepsThanRows);
+    else if (fault.set == 2)
       report.report("integer division by zero");
     else if (fault.set == 3)
       report.report(kNanLogit);
@@ -328,7 +292,7 @@ class CudaRunner final : public Runner {
       report.report(ops::kFallingStarts);
     else
       report.report(fault.value, fault.limit);
-    fail_on_data(*calls_[static_cast<size_t>(fault.step)].step, report);
+    fail_on_data(step, report);
   }
 
   // Runs the steps one by one, without the graph.
@@ -338,10 +302,11 @@ class CudaRunner final : public Runner {
       if (options.timings) events.push_back(timed_event(stream_));
     };
     mark();
-    for (const StepCall& call : calls_) {
+    for (size_t i = 0; i < plan_.steps.size(); ++i) {
+      const StepCall& call = calls_.all()[i];
       const bool were_finite = !options.find_nonfinite || inspector_.first_bad(call.inputs) == std::nullopt;
       under_way_ = UnderWay::kSteps;
-      start(call);
+      calls_.start(i);
       mark();
       if (options.find_nonfinite || options.observer) look(call, were_finite, options);
     }
@@ -380,12 +345,10 @@ class CudaRunner final : public Runner {
   const StreamSpeeds speeds_;
   int device_;
   cudaStream_t stream_;
-  std::vector<StepCall> calls_;
   InputBuffers inputs_;
   OutputBuffers outputs_;
-  std::shared_ptr<std::byte> fault_;    // pinned: kernels write there only if something is wrong
-  std::vector<cuda::Launch> launches_;  // by step
-  Fault host_fault_;                    // unused: CUDA kernels report through their launch
+  std::shared_ptr<std::byte> fault_;  // pinned: kernels write there only if something is wrong
+  CudaCalls calls_;
   PlanMemory memory_;
   CudaInspector inspector_;
   std::vector<std::byte*> host_inputs_;

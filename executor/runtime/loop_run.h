@@ -1,41 +1,34 @@
-// Runs a loop's body as a plan inside a step of another plan. A runner makes a LoopRun for each loop among its steps; both have the same
-// states and constants, and everything else that the body needs is scratch memory of the step. On the host only.
+// Runs a loop's body as a plan inside a step of another plan, on the host. A runner makes a LoopRun for each loop among its steps; both have
+// the same states and constants, and everything else that the body needs is scratch memory of the step.
 #pragma once
 
 #include <exception>
 #include <memory>
 
 #include "backends/loop_body.h"
-#include "executor/runtime/runner.h"
-#include "schema/ops/tensor/loop.h"
+#include "executor/runtime/loop_places.h"
 
 namespace genesis {
 
-// Returns the plan of a loop's body. Throws Error if the plan does not have it.
-const Plan& body_of(const Plan& plan, const Step& loop);
-
 class LoopRun final : public LoopBody {
  public:
-  // `body` must outlive this object; `runner` runs it.
+  // `loop` and `body` must outlive this object; `runner` runs the body.
   LoopRun(const Step& loop, const Plan& body, std::unique_ptr<Runner> runner);
 
-  // Sets the addresses; `memory` is that of the plan around the loop, `scratch` the scratch memory of the loop's step.
+  // Sets the addresses, as place_loop() takes them. If only inputs of the plan around the loop have moved, bind_inputs() is enough.
   void bind(const PlanMemory& memory, std::byte* scratch);
-  // Values that are carried from step to step are copied once a step, so that a body may give its inputs in another order.
+  void bind_inputs(const PlanMemory& memory, std::byte* scratch);
   void run(const KernelContext& c) const override;
-  // Throws the error of the step that failed in the last run.
-  void rethrow() const { std::rethrow_exception(failure_); }
+  // Throws the error of the last run, if a step of it failed; else returns.
+  void rethrow() const;
 
  private:
   void run_steps(const KernelContext& c) const;
-  bool run_step(int64_t number, std::vector<std::byte*>& current) const;
 
+  const Step& loop_;
   const Plan& body_;
-  const size_t carried_;
-  const LoopMemory at_;
   const std::unique_ptr<Runner> runner_;
-  std::byte* scratch_ = nullptr;
-  mutable PlanMemory memory_;  // only the inputs change while it runs
+  LoopPlaces at_;
   mutable std::exception_ptr failure_;
 };
 

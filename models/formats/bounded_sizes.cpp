@@ -15,6 +15,7 @@
 #include "schema/ops/nn/softmax.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/loop.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
@@ -33,6 +34,16 @@ struct Bound {
 };
 using Bounds = std::map<std::string, Bound>;
 
+// Returns the value that counts these rows of a node: those that it finds, or that a loop collects.
+std::optional<ValueId> count_of(const Node& node, ValueId rows) {
+  const auto place = std::ranges::find(node.outputs, rows) - node.outputs.begin();
+  if (is<ops::Nms, ops::Nonzero>(*node.op)) return node.outputs[1];
+  if (!is<ops::Loop>(*node.op)) return std::nullopt;
+  const auto loop = from_attributes<ops::Loop>(node.attributes);
+  const bool is_collected = place >= loop.carried && place < loop.carried + loop.collected;
+  return is_collected ? std::optional(node.outputs.back()) : std::nullopt;
+}
+
 // The slices that with_symbol() made, by their symbols.
 Bounds bounds_of(const Graph& graph) {
   Bounds bounds;
@@ -40,10 +51,9 @@ Bounds bounds_of(const Graph& graph) {
     if (!is<ops::Slice>(*node.op)) continue;
     const ValueInfo& rows = graph.value(node.inputs[0]);
     if (rows.kind != ValueKind::kNode) continue;
-    const Node& finder = graph.node(rows.producer);
+    const auto count = count_of(graph.node(rows.producer), node.inputs[0]);
     const std::string symbol = bounded_symbol(from_attributes<ops::Slice>(node.attributes).length[0]);
-    if (is<ops::Nms, ops::Nonzero>(*finder.op) && !symbol.empty())
-      bounds[symbol] = {graph.type(finder.outputs[0]).shape[0], finder.outputs[1]};
+    if (count && !symbol.empty()) bounds[symbol] = {rows.type.shape[0], *count};
   }
   return bounds;
 }
@@ -165,8 +175,9 @@ Bindings largest_sizes(const Graph& graph, const Bounds& bounds) {
     const Dim& most = found->second.most;
     if (!most.is_constant())
       fail(
-          "at most {} results of NonMaxSuppression, NonZero or Compress: give the open sizes values, such as "
-          "--set batch=1",
+          "at most {} results of NonMaxSuppression, NonZero, Compress or a Loop: give the open sizes values, "
+          "such "
+          "as --set batch=1",
           most.to_string());
     sizes[symbol] = most.value();
   }
@@ -200,9 +211,14 @@ std::string bounded_symbol(const Dim& size) {
   return "";
 }
 
-Value with_symbol(const BoundedRows& found) {
-  const Graph& graph = *found.rows.graph;
-  return narrow(found.rows, 0, 0, Dim::symbol(std::string(kPrefix) + std::to_string(graph.values().size())));
+Value with_symbol(const BoundedRows& found) { return with_symbol(std::vector{found.rows})[0]; }
+
+std::vector<Value> with_symbol(const std::vector<Value>& rows) {
+  std::vector<Value> results;
+  const size_t number = rows.at(0).graph->values().size();
+  for (const Value& one : rows)
+    results.push_back(narrow(one, 0, 0, Dim::symbol(std::string(kPrefix) + std::to_string(number))));
+  return results;
 }
 
 void settle_bounded_sizes(Model& model, const std::string& entry) {

@@ -22,8 +22,9 @@ class NeedsCount : public Error {
 std::string length_name(const std::string& name);      // "NAME.length", i64[]
 std::string length_axis_key(const std::string& name);  // "bounded.NAME"
 
-// Returns the rows with a new symbol as their number.
+// Returns the rows with a new symbol as their number; several values with one count have one symbol.
 Value with_symbol(const BoundedRows& found);
+std::vector<Value> with_symbol(const std::vector<Value>& rows);
 // Returns the symbol, if the size names one.
 std::string bounded_symbol(const Dim& size);  // "" if it does not
 

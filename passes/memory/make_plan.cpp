@@ -73,9 +73,9 @@ class PlanMaker {
   }
 
   int64_t loop_bytes(const KernelQuery& query) const {
-    const auto body =
-        std::ranges::find(bodies_, from_attributes<ops::Loop>(query.attributes).entry, &Plan::entry);
-    return body == bodies_.end() ? 0 : loop_memory(body->arena_bytes, query.outputs).bytes;
+    const auto loop = from_attributes<ops::Loop>(query.attributes);
+    const auto body = std::ranges::find(bodies_, loop.entry, &Plan::entry);
+    return body == bodies_.end() ? 0 : loop_memory(*body, loop.carried).bytes;
   }
 
   static int64_t checked_scratch(int64_t bytes) {

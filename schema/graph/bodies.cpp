@@ -1,6 +1,7 @@
 #include "schema/graph/bodies.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace genesis {
 namespace {
@@ -25,11 +26,26 @@ void check_types(const std::string& what, const std::vector<TensorType>& got,
            expected[i].to_string());
 }
 
+size_t number_in(const Node& node, std::string_view name) {
+  const auto* number = std::get_if<int64_t>(node.attributes.find(name));
+  return number ? static_cast<size_t>(*number) : 0;
+}
+
+// A row of what is collected has the type of the whole without its first axis.
+TensorType row_of(const TensorType& rows) {
+  return {rows.dtype, Shape(std::vector<Dim>(rows.shape.begin() + 1, rows.shape.end()))};
+}
+
 void check_signature(const Graph& graph, const Node& node, const Graph& body) {
+  const size_t carried = number_in(node, "carried"), collected = number_in(node, "collected");
+  const std::vector<TensorType> operands = graph.input_types(node);
+  const auto first = operands.begin() + 2, rows = first + static_cast<std::ptrdiff_t>(carried),
+             read = rows + static_cast<std::ptrdiff_t>(collected);
   std::vector<TensorType> inputs = {{DType::i64, {}}}, outputs = {{DType::boolean, {}}}, got_in, got_out;
-  const std::vector<TensorType> operands = graph.input_types(node), results = graph.output_types(node);
-  inputs.insert(inputs.end(), operands.begin() + 2, operands.end());
-  outputs.insert(outputs.end(), results.begin(), results.end());
+  inputs.insert(inputs.end(), first, rows);
+  inputs.insert(inputs.end(), read, operands.end());
+  outputs.insert(outputs.end(), first, rows);
+  std::transform(rows, read, std::back_inserter(outputs), row_of);
   for (const ValueId id : body.inputs()) got_in.push_back(body.type(id));
   for (const NamedValue& output : body.outputs()) got_out.push_back(body.type(output.value));
   check_types("inputs", got_in, inputs);

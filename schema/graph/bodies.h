@@ -2,7 +2,8 @@
 // copies entry points out of a model keeps their bodies.
 //
 // A body's inputs are the number of the step, i64[], the carried values and the values that it reads. Its outputs are the condition for
-// another step, bool[], and the carried values after the step, of the same types. It updates no state and draws no random numbers.
+// another step, bool[], the carried values after the step, of the same types, and a row of each value that the loop collects. It updates no
+// state and draws no random numbers.
 #pragma once
 
 #include <set>

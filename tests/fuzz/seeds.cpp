@@ -103,7 +103,9 @@ void add_loop(Model& model, Graph& graph) {
   const Value carried = body.add_input("carried", {DType::f32, {4}});
   body.add_output("goes_on", full(body, {}, 1, DType::boolean));
   body.add_output("carried", carried + carried);
-  loop("body", goes_on, most, {x});
+  body.add_output("row", carried);
+  const Value rows = full(graph, {3, 4}, 0, DType::f32);
+  loop("body", {.condition = goes_on, .most_steps = most, .carried = {x}, .collected = {rows}});
 }
 
 }  // namespace

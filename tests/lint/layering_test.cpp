@@ -164,7 +164,7 @@ const std::map<std::string, std::set<std::string>> kModules = {
      {"backends/cuda/attention", "backends/cuda/device", "backends/cuda/kernels/nn",
       "backends/cuda/runtime"}},
     {"backends/cuda/kernels/tensor",
-     {"backends/common", "backends/common/moves", "backends/cuda/codegen", "backends/cuda/device",
+     {"backends", "backends/common", "backends/common/moves", "backends/cuda/codegen", "backends/cuda/device",
       "backends/cuda/moves", "backends/cuda/rows", "backends/cuda/runtime"}},
 
     {"executor/distributed", {"executor", "executor/runtime"}},

@@ -18,6 +18,27 @@ void capture_body(cudaGraph_t graph, cudaStream_t stream, const std::function<vo
   check(cudaStreamEndCapture(stream, &same), "capturing what a graph may choose");
 }
 
+// Adds a conditional node behind the work of `stream` and captures its bodies.
+void capture_conditional(cudaStream_t stream, cudaGraphConditionalHandle handle,
+                         cudaGraphConditionalNodeType type, int bodies,
+                         const std::function<void(int, cudaStream_t)>& body) {
+  const CaptureEnd end = capture_end(stream);
+  cudaGraphNodeParams parameters{};
+  parameters.type = cudaGraphNodeTypeConditional;
+  parameters.conditional.handle = handle;
+  parameters.conditional.type = type;
+  parameters.conditional.size = static_cast<unsigned>(bodies);
+  cudaGraphNode_t node = nullptr;
+  check(cudaGraphAddNode(&node, end.graph, end.nodes.data(), end.edges.empty() ? nullptr : end.edges.data(),
+                         end.nodes.size(), &parameters),
+        "adding what a graph may choose");
+  check(cudaStreamUpdateCaptureDependencies(stream, &node, nullptr, 1, cudaStreamSetCaptureDependencies),
+        "going on behind what a graph may choose");
+  const Stream inside = make_stream();
+  for (int i = 0; i < bodies; ++i)
+    capture_body(parameters.conditional.phGraph_out[i], inside.get(), [&] { body(i, inside.get()); });
+}
+
 }  // namespace
 
 CaptureEnd capture_end(cudaStream_t stream) {
@@ -47,21 +68,13 @@ cudaGraphConditionalHandle make_choice(cudaStream_t stream) {
 
 void capture_choice(cudaStream_t stream, cudaGraphConditionalHandle choice, int bodies,
                     const std::function<void(int, cudaStream_t)>& body) {
-  const CaptureEnd end = capture_end(stream);
-  cudaGraphNodeParams parameters{};
-  parameters.type = cudaGraphNodeTypeConditional;
-  parameters.conditional.handle = choice;
-  parameters.conditional.type = cudaGraphCondTypeSwitch;
-  parameters.conditional.size = static_cast<unsigned>(bodies);
-  cudaGraphNode_t node = nullptr;
-  check(cudaGraphAddNode(&node, end.graph, end.nodes.data(), end.edges.empty() ? nullptr : end.edges.data(),
-                         end.nodes.size(), &parameters),
-        "adding what a graph may choose");
-  check(cudaStreamUpdateCaptureDependencies(stream, &node, nullptr, 1, cudaStreamSetCaptureDependencies),
-        "going on behind what a graph may choose");
-  const Stream inside = make_stream();
-  for (int i = 0; i < bodies; ++i)
-    capture_body(parameters.conditional.phGraph_out[i], inside.get(), [&] { body(i, inside.get()); });
+  capture_conditional(stream, choice, cudaGraphCondTypeSwitch, bodies, body);
+}
+
+void capture_while(cudaStream_t stream, cudaGraphConditionalHandle goes_on,
+                   const std::function<void(cudaStream_t)>& body) {
+  capture_conditional(stream, goes_on, cudaGraphCondTypeWhile, 1,
+                      [&](int, cudaStream_t inside) { body(inside); });
 }
 
 }  // namespace genesis::cuda

@@ -1,5 +1,6 @@
 // Conditional work in a captured graph (CUDA's conditional nodes): a kernel sets a number, and a later node runs the
-// body with that number. Work that depends on data then needs no synchronization with the host.
+// body with that number, or its only body as long as the number is not 0. Work that depends on data then needs no
+// synchronization with the host.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -29,5 +30,10 @@ cudaGraphConditionalHandle make_choice(cudaStream_t stream);
 // Throws Error.
 void capture_choice(cudaStream_t stream, cudaGraphConditionalHandle choice, int bodies,
                     const std::function<void(int, cudaStream_t)>& body);
+
+// Captures a node after the work of `stream` that runs the work which body(stream of the body) issues, again and again,
+// while the number is not 0; that work sets the number of the next time. The same holds for its kernels. Throws Error.
+void capture_while(cudaStream_t stream, cudaGraphConditionalHandle goes_on,
+                   const std::function<void(cudaStream_t)>& body);
 
 }  // namespace genesis::cuda

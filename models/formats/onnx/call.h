@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -47,7 +48,8 @@ struct Environment {
   // Makes an entry point of such a graph. Meanwhile `g` and `known` are those of the body. If a function throws, the model has no such
   // entry point.
   std::function<Body(const OnnxGraph&, const BodyInputs&, const BodyOutputs&)> make_body = {};
-  bool in_body = false;  // calls are translated into the body of a loop
+  bool in_body = false;                            // calls are translated into the body of a loop
+  std::map<std::string, int64_t> most_steps = {};  // ImportOptions::steps
 };
 
 // Returns an item as a value. A constant becomes one of the graph; an initializer of reals becomes a state.

@@ -4,6 +4,7 @@
 
 #include "builder/functions.h"
 #include "models/formats/bounded_sizes.h"
+#include "models/formats/onnx/import_settings.h"
 #include "models/formats/onnx/operators.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/cast.h"
@@ -12,7 +13,8 @@
 namespace genesis::models::onnx {
 namespace {
 
-constexpr int64_t kMaxSteps = 4096;  // the longest loop that is unrolled
+constexpr int64_t kMaxSteps = 4096;    // the longest loop that is unrolled
+constexpr int64_t kMaxRows = 1 << 20;  // the most rows that a loop collects if no limit is given
 
 // Returns the number that an item is, if it is known.
 std::optional<int64_t> known_number(Call& call, const ItemPtr& item) {
@@ -105,10 +107,26 @@ Value carried_on(Environment& environment, Item& item, const TensorType& expecte
        expected.to_string(), value.type().to_string());
 }
 
-// Makes the body an entry point. `carried` are the values before the first step of those that the loop changes.
-Body body_of_loop(Call& call, const OnnxGraph& graph, const LoopState& start,
-                  const std::vector<Value>& carried) {
+// Returns the outputs of a loop that it collects, without those that the node does not name.
+std::vector<size_t> collected_outputs(Call& call, const OnnxGraph& body, size_t carried) {
+  std::vector<size_t> wanted;
+  for (size_t i = carried; i + 1 < body.outputs.size(); ++i)
+    if (call.wants(i)) wanted.push_back(i);
+  return wanted;
+}
+
+// The body of a loop as an entry point.
+struct LoopGraph {
+  Body body;
+  std::vector<TensorType> rows;  // the types of the rows that it collects
+  std::vector<OnnxElement> elements;
+};
+
+// `carried` are the values before the first step of those that the loop changes.
+LoopGraph body_of_loop(Call& call, const OnnxGraph& graph, const LoopState& start,
+                       const std::vector<Value>& carried, const std::vector<size_t>& collected) {
   Environment& environment = call.environment();
+  LoopGraph made;
   const auto inputs = [&](GraphBuilder& body, const auto& inside) {
     const Value step = body.input(graph.inputs[0], DType::i64, {});
     std::vector<ItemPtr> items = {item_of(start.step == 0 ? step : step + start.step),
@@ -132,11 +150,17 @@ Body body_of_loop(Call& call, const OnnxGraph& graph, const LoopState& start,
       if (!only_reads(graph, i))
         body.output(graph.inputs[i + 2],
                     carried_on(environment, *results[i + 1], carried[next++].type(), graph.inputs[i + 2]));
+    for (const size_t i : collected) {
+      const Value row = value_of(environment, *results[i + 1]);
+      body.output(fmt::format("row.{}", made.rows.size()), row);
+      made.rows.push_back(row.type()), made.elements.push_back(results[i + 1]->element);
+    }
     for (const ValueInfo& value : body.graph().values())
       for (const Dim& size : value.type.shape)
         if (!bounded_symbol(size).empty()) fail("a size in it depends on data: {}", value.type.to_string());
   };
-  return environment.make_body(graph, inputs, outputs);
+  made.body = environment.make_body(graph, inputs, outputs);
+  return made;
 }
 
 // Returns the most steps that are left, i64[].
@@ -148,21 +172,51 @@ Value steps_left(Call& call, int64_t done) {
   return reshape(cast(call.tensor(0), DType::i64), {}) - done;
 }
 
+// Returns how many rows what a loop collects gets: the most steps, as a limit that was given or the number of the node says.
+Dim most_rows(Call& call, size_t collected) {
+  const std::string name = name_of_loop(call.node());
+  const auto given = call.environment().most_steps.find(name);
+  const auto number = call.has(0) ? call.try_sizes(0) : std::nullopt;
+  const bool is_known = number && number->elements.size() == 1;
+  if (given != call.environment().most_steps.end())
+    return is_known ? Dim::min(number->elements[0], given->second) : Dim(given->second);
+  if (is_known && !(number->elements[0].is_constant() && number->elements[0].value() > kMaxRows))
+    return number->elements[0];
+  fail(
+      "it collects '{}' step by step, and nothing says how many steps it takes at most: give a limit, as in "
+      "--set {}.steps=1000",
+      call.node().outputs[collected], name);
+}
+
+// Returns what a loop collects before its first step, rows of zeros.
+std::vector<Value> empty_rows(Call& call, const LoopGraph& made, const std::vector<size_t>& collected) {
+  std::vector<Value> rows;
+  for (size_t i = 0; i < collected.size(); ++i) {
+    Shape shape = {most_rows(call, collected[i])};
+    for (const Dim& size : made.rows[i].shape) shape.push_back(size);
+    rows.push_back(call.g().full(shape, 0, made.rows[i].dtype));
+  }
+  return rows;
+}
+
 // The remaining steps of a loop whose end depends on data: the executor runs its body as a subgraph.
 Results looped_by_data(Call& call, const LoopState& start) {
   const OnnxGraph& graph = call.body("body");
   Environment& environment = call.environment();
-  for (size_t i = start.carried.size(); i + 1 < graph.outputs.size(); ++i)
-    if (call.wants(i)) fail("it collects '{}' step by step", graph.outputs[i + 1]);
+  const std::vector<size_t> collected = collected_outputs(call, graph, start.carried.size());
   if (graph.inputs.size() != start.carried.size() + 2)
     fail("its body has {} inputs: expected {}", graph.inputs.size(), start.carried.size() + 2);
   std::vector<Value> carried;
   for (size_t i = 0; i < start.carried.size(); ++i)
     if (!only_reads(graph, i)) carried.push_back(value_of(environment, *start.carried[i]));
-  if (carried.empty()) fail("it changes no value");
-  const Body body = body_of_loop(call, graph, start, carried);
-  const std::vector<Value> last = loop(body.entry, condition_of(environment, *start.condition),
-                                       steps_left(call, start.step), carried, body.read);
+  if (carried.empty() && collected.empty()) fail("it changes no value");
+  const LoopGraph made = body_of_loop(call, graph, start, carried, collected);
+  const std::vector<Value> last =
+      loop(made.body.entry, {.condition = condition_of(environment, *start.condition),
+                             .most_steps = steps_left(call, start.step),
+                             .carried = carried,
+                             .collected = empty_rows(call, made, collected),
+                             .read = made.body.read});
   Results results(call.node().outputs.size());
   size_t next = 0;
   for (size_t i = 0; i < start.carried.size(); ++i) {
@@ -170,6 +224,10 @@ Results looped_by_data(Call& call, const LoopState& start) {
         only_reads(graph, i) ? start.carried[i] : item_of(last[next++], start.carried[i]->element);
     if (i < results.size()) results[i] = item;
   }
+  if (collected.empty()) return results;
+  const std::vector<Value> rows =
+      with_symbol({last.begin() + static_cast<std::ptrdiff_t>(next), last.end() - 1});
+  for (size_t i = 0; i < rows.size(); ++i) results[collected[i]] = item_of(rows[i], made.elements[i]);
   return results;
 }
 
@@ -193,19 +251,22 @@ std::optional<int64_t> step_limit(Call& call) {
   return std::min(call.integer(0), kMaxSteps + 1);
 }
 
-// A loop is unrolled as long as its condition is known.
+// A loop is unrolled as long as its condition is known. What it collects has rows of one kind, so that the executor runs all steps of such a
+// loop if it runs one.
 Results looped(Call& call) {
   const OnnxGraph& body = call.body("body");
   const size_t carried_count = call.count() > 2 ? call.count() - 2 : 0;
   LoopState now{.condition = call.has(1) ? call.item(1) : known_item(Tensor::scalar(true)), .carried = {}};
   for (size_t i = 0; i < carried_count; ++i) now.carried.push_back(call.item(i + 2));
   if (body.outputs.size() < carried_count + 1) fail("its body has {} results", body.outputs.size());
+  const LoopState start = now;
+  const bool collects = !collected_outputs(call, body, carried_count).empty();
   const auto limit = step_limit(call);
-  if (!limit) return looped_by_data(call, now, call.item(0));
+  if (!limit) return looped_by_data(call, start, call.item(0));
   std::vector<std::vector<ItemPtr>> collected(body.outputs.size() - 1 - carried_count);
   for (; now.step < *limit; ++now.step) {
     const auto goes_on = known_number(call, now.condition);
-    if (!goes_on) return looped_by_data(call, now, now.condition);
+    if (!goes_on) return looped_by_data(call, collects ? start : now, now.condition);
     if (*goes_on == 0) break;
     if (now.step == kMaxSteps) fail("it takes more than {} steps", kMaxSteps);
     std::vector<ItemPtr> inputs = {known_item(Tensor::scalar(now.step)), now.condition};

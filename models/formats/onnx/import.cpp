@@ -52,6 +52,7 @@ class Importer {
     environment_.g = &g;
     environment_.external = &external_;
     environment_.owner = file_.file;
+    environment_.most_steps = options_.steps;
     GraphRunner runner(file_, environment_);
     runner.check_operators_are_known();
     std::vector<ItemPtr> inputs;

@@ -24,6 +24,9 @@ struct ImportOptions {
   std::map<std::string, Tensor> values = {};  // inputs that become constants, such as the sizes of a reshape
   std::set<std::string> absent = {};          // optional inputs that have no value
   std::map<std::string, std::vector<TensorType>> sequences = {};  // the elements of inputs that are sequences
+  // The most steps of loops that collect values and whose steps depend on data, by the names of their nodes; a node without a name has that of
+  // its first output.
+  std::map<std::string, int64_t> steps = {};
 };
 
 // Returns true if the file is named like an ONNX model.

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "schema/core/error.h"
@@ -79,9 +80,43 @@ std::set<std::string> named_sizes(const OnnxGraph& graph) {
 
 }  // namespace
 
+namespace {
+
+// Adds the names by which loops of a graph and of its bodies are given a limit.
+void add_loops(const std::vector<OnnxNode>& nodes, std::set<std::string>& names) {
+  for (const OnnxNode& node : nodes) {
+    if (node.op == "Loop") names.insert(name_of_loop(node));
+    for (const OnnxAttribute& attribute : node.attributes)
+      for (const auto& body : attribute.graphs) add_loops(body->nodes, names);
+  }
+}
+
+int64_t steps_of(const std::string& text) {
+  const auto steps = parse_number<int64_t>(text);
+  if (!steps || *steps < 1) fail("expected a number of steps of at least 1, got '{}'", text);
+  return *steps;
+}
+
+// Returns what is before the ending, if the key has it.
+std::optional<std::string> before(const std::string& key, std::string_view ending) {
+  if (!key.ends_with(ending)) return std::nullopt;
+  return key.substr(0, key.size() - ending.size());
+}
+
+}  // namespace
+
+std::string name_of_loop(const OnnxNode& node) {
+  if (!node.name.empty()) return node.name;
+  const auto named = std::ranges::find_if(node.outputs, [](const auto& name) { return !name.empty(); });
+  return named == node.outputs.end() ? "" : *named;
+}
+
 ImportOptions options_of(const OnnxFile& file, const std::map<std::string, std::string>& settings) {
   ImportOptions options;
   const std::set<std::string> sizes = named_sizes(file.graph);
+  std::set<std::string> loops;
+  add_loops(file.graph.nodes, loops);
+  for (const OnnxFunction& function : file.functions) add_loops(function.nodes, loops);
   const auto input_named = [&](const std::string& name) -> const OnnxType* {
     const bool is_input = std::ranges::find(file.graph.inputs, name) != file.graph.inputs.end();
     const auto type = file.graph.types.find(name);
@@ -89,17 +124,21 @@ ImportOptions options_of(const OnnxFile& file, const std::map<std::string, std::
   };
   for (const auto& [key, text] : settings) {
     const auto read = [&, &key = key, &text = text] {
-      constexpr std::string_view kShape = ".shape";
-      if (key.ends_with(kShape) && input_named(key.substr(0, key.size() - kShape.size()))) {
-        options.shapes[key.substr(0, key.size() - kShape.size())] = shape_of(text);
+      const auto shaped = before(key, ".shape"), limited = before(key, ".steps");
+      if (shaped && input_named(*shaped)) {
+        options.shapes[*shaped] = shape_of(text);
+      } else if (limited && loops.contains(*limited)) {
+        options.steps[*limited] = steps_of(text);
       } else if (sizes.contains(key)) {
         options.sizes[key] = size_of(text);
       } else if (const OnnxType* type = input_named(key)) {
         options.values[key] = value_of(*type, text);
       } else {
-        fail("expected a named size ({}), INPUT.shape or an input ({})",
-             sizes.empty() ? "there is none" : fmt::format("{}", fmt::join(sizes, ", ")),
-             fmt::join(file.graph.inputs, ", "));
+        const auto list = [](const auto& names) {
+          return names.empty() ? "there is none" : fmt::format("{}", fmt::join(names, ", "));
+        };
+        fail("expected a named size ({}), INPUT.shape, an input ({}) or LOOP.steps ({})", list(sizes),
+             fmt::join(file.graph.inputs, ", "), list(loops));
       }
     };
     with_context(read, [&, &key = key, &text = text] { return fmt::format("in --set {}={}", key, text); });

@@ -208,9 +208,9 @@ std::string run_apart(const fs::path& folder) {
   return text;
 }
 
-// Models of make_models.py: symbolic sizes, external data, a function, a loop, a branch, a recurrent layer.
+// Models of make_models.py: symbolic sizes, external data, a function, loops, a branch, a recurrent layer.
 TEST(OnnxCases, GiveOnnxruntimesNumbers) {
-  for (const char* name : {"net", "attention", "loops", "constants"})
+  for (const char* name : {"net", "attention", "loops", "collecting", "constants"})
     EXPECT_EQ(run_case(fs::path(GENESIS_SOURCE_ROOT) / "tests/models/onnx/cases" / name), "PASS") << name;
 }
 

@@ -19,7 +19,10 @@
 #include "models/formats/onnx/import.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/other_formats/npy.h"
+#include "schema/graph/text.h"
+#include "schema/ops/tensor/bounded.h"
 #include "tests/error_of.h"
+#include "tests/executor/loop_models.h"
 #include "tests/models/small_families.h"
 
 namespace genesis {
@@ -298,6 +301,43 @@ NamedTensors formula_inputs() {
 
 TEST(OnnxExport, OpsOfEachKind) { expect_same(formulas(), {formula_inputs()}); }
 
+// Rows of which the data says how many there are.
+std::shared_ptr<const Model> counted_model() {
+  auto model = std::make_shared<Model>();
+  GraphBuilder g(*model, "forward");
+  const BoundedRows places = nonzero(g.input("x", DType::f32, {Dim::symbol("rows"), 4}));
+  const BoundedRows boxes =
+      non_max_suppression(g.input("boxes", DType::f32, {1, 6, 4}), g.input("scores", DType::f32, {1, 2, 6}),
+                          {.max_boxes = 4, .iou_threshold = 0.5, .score_threshold = 0.25});
+  g.output("places", places.rows), g.output("count", places.count);
+  const Value x = g.graph().input("x"), is_zero = x == 0.0;
+  g.output("chosen", where(x > 1.0, is_zero, x < 0.0));  // bools
+  g.output("taken", boxes.rows), g.output("boxes_taken", boxes.count);
+  return model;
+}
+NamedTensors counted_inputs() {
+  std::vector<float> x(12, 0), boxes;
+  x[1] = 2, x[6] = -1, x[11] = 3;
+  for (int i = 0; i < 6; ++i)
+    for (const float corner : {0.0F, 0.0F, 1.0F, 1.0F})
+      boxes.push_back(corner + static_cast<float>(i / 2) + 0.1F * static_cast<float>(i % 2));
+  return {{"x", Tensor::of<float>({3, 4}, x)},
+          {"boxes", Tensor::of<float>({1, 6, 4}, boxes)},
+          {"scores", Tensor::rand({1, 2, 6}, 5)}};
+}
+
+NamedTensors nested_loop_inputs() {
+  return {{"outer", Tensor::scalar(int64_t{2})},
+          {"inner", Tensor::scalar(int64_t{3})},
+          {"table", Tensor::of(std::vector<float>{1, 10, 100, 1000})}};
+}
+
+TEST(OnnxExport, LoopsThatDependOnData) {
+  expect_same(parse_text(testing::kDoubling),
+              {testing::doubling_inputs({1, 2, 3}, 100, 1000), testing::doubling_inputs({1, 2, 3}, 5000, 3)});
+  expect_same(parse_text(testing::kNestedLoops), {nested_loop_inputs()});
+}
+
 // GENESIS_PYTHON names a Python with onnx and onnxruntime; without it, it is python3.
 TEST(OnnxExport, OnnxruntimeGivesTheSameNumbers) {
   const fs::path folder = fs::temp_directory_path() / ("genesis_export_cases_" + std::to_string(::getpid()));
@@ -308,6 +348,13 @@ TEST(OnnxExport, OnnxruntimeGivesTheSameNumbers) {
   write_case(folder / "image", image_model(), {{"x", Tensor::rand({2, 3, 33, 30}, 4)}});
   write_case(folder / "formulas", formulas(), formula_inputs());
   write_case(folder / "recurrent", recurrent_model(), recurrent_inputs());
+  write_case(folder / "loop", parse_text(testing::kDoubling),
+             testing::doubling_inputs({1, 2, 3}, 5000, 1000));
+  write_case(folder / "counted", counted_model(), counted_inputs());
+  write_case(folder / "nested_loops", parse_text(testing::kNestedLoops), nested_loop_inputs());
+  for (const int64_t most : {0, 3})
+    write_case(folder / fmt::format("rotation_{}", most), parse_text(testing::kRotation),
+               testing::rotation_inputs(most));
   const char* python = std::getenv("GENESIS_PYTHON");
   const std::string command = fmt::format("{} {} {} > {} 2>&1", python ? python : "python3",
                                           GENESIS_SOURCE_ROOT "/tests/models/onnx/export_check.py",

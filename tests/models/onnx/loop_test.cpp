@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <numeric>
+#include <set>
 
 #include "executor/session.h"
 #include "models/formats/onnx/call.h"
@@ -180,6 +181,65 @@ TEST(OnnxLoop, WritesAndSlicesAtPlacesThatDependOnTheStep) {
   EXPECT_EQ(two["y"].to_doubles()[1], 100);
 }
 
+// Collects v1 and twice v of each step; `most` is the limit of the file, or "".
+std::string collecting(const std::string& most) {
+  const std::string body = graph(joined(step_nodes(), {node("Add", {"v", "v"}, {"twice"})}), body_inputs(),
+                                 joined(body_outputs(), {value_info("v1", {4}), value_info("twice", {4})}));
+  return model(
+      joined(joined({node("Abs", {"x"}, {"shift"})}, is_small("x", "go")),
+             {node("Loop", {most, "go", "x"}, {"last", "all", "before"}, graph_attribute("body", body)),
+              node("Mul", {"all", "fifty"}, {"y"})}),
+      joined(tensors(), {integers("twelve", {}, {12})}), "", {"before", "last"});
+}
+
+// The rows of what is collected, without what is behind the length.
+Doubles meant(NamedTensors& found, const std::string& name) {
+  Doubles all = found[name].to_doubles();
+  all.resize(static_cast<size_t>(found[name + ".length"].as<int64_t>()[0]) * 4);
+  return all;
+}
+
+void expect_collects(Session& session, const Doubles& x, int64_t most) {
+  NamedTensors found = session.run("forward", x_of(x));
+  Doubles all, before;
+  for (int64_t steps = 1; steps <= most && expected(x, steps) != expected(x, steps - 1); ++steps) {
+    for (const double value : expected(x, steps - 1)) before.push_back(2 * value);
+    for (const double value : expected(x, steps)) all.push_back(50 * value);
+  }
+  EXPECT_EQ(meant(found, "y"), all);
+  EXPECT_EQ(meant(found, "before"), before);
+  EXPECT_EQ(found["last"].to_doubles(), expected(x, most));
+}
+
+const std::vector<Doubles> kStarts = {{1, 2, 3, 4}, {0.25, 0, -0.5, 1}, {100, 2, 3, 4}};
+
+TEST(OnnxLoop, CollectsARowOfEachStep) {
+  Session twelve(imported(collecting("twelve")), {.device = "cpu"});
+  Session given(import_file(file_of(collecting("")), {}, nullptr, {.steps = {{"n_Loop", 20}}}),
+                {.device = "cpu"});
+  Session few(import_file(file_of(collecting("twelve")), {}, nullptr, {.steps = {{"n_Loop", 2}}}),
+              {.device = "cpu"});
+  for (const Doubles& x : kStarts) expect_collects(twelve, x, 12), expect_collects(given, x, 20);
+  EXPECT_EQ(twelve.run("forward", x_of(kStarts[0]))["y"].shape(), (Shape{12, 4}));
+  EXPECT_NE(expected(kStarts[1], 3), expected(kStarts[1], 2));
+  const std::string problem = error_of([&] { few.run("forward", x_of(kStarts[1])); });
+  EXPECT_NE(problem.find("goes on: give it more rows"), std::string::npos) << problem;
+}
+
+// A program cuts what is collected to the steps that ran, and has one model for all inputs.
+TEST(OnnxLoop, WhatAProgramCollectsHasTheLengthOfTheRun) {
+  models::onnx::Program program(file_of(collecting("twelve")));
+  std::set<int64_t> lengths;
+  for (const Doubles& x : kStarts) {
+    int64_t steps = 0;
+    while (steps < 12 && expected(x, steps + 1) != expected(x, steps)) ++steps;
+    EXPECT_EQ(program.run(x_of(x))["y"].shape(), (Shape{steps, 4})) << x[0];
+    lengths.insert(steps);
+  }
+  EXPECT_EQ(lengths.size(), 3u);
+  EXPECT_EQ(program.variants(), 1u);
+}
+
 std::string problem_of(const std::vector<std::string>& nodes, std::vector<std::string> outputs,
                        const std::vector<std::string>& results = {"y"}) {
   const std::string body = graph(nodes, body_inputs(), outputs);
@@ -200,8 +260,10 @@ TEST(OnnxLoop, WhatNoLoopCanDoIsRefusedInWords) {
   const std::string type = problem_of(growing, body_outputs());
   expect_has(type, "the value 'v' that it carries is f32[4] before a step and f32[8] behind it");
   expect_has(type, "n_Loop");
-  expect_has(problem_of(step_nodes(), joined(body_outputs(), {value_info("v1", {4})}), {"y", "all"}),
-             "it collects 'v1' step by step");
+  const std::string limit =
+      problem_of(step_nodes(), joined(body_outputs(), {value_info("v1", {4})}), {"y", "all"});
+  expect_has(limit, "it collects 'all' step by step");
+  expect_has(limit, "--set n_Loop.steps=1000");
   // The model has no entry point that nobody runs.
   EXPECT_EQ(problem_of(step_nodes(), body_outputs()), "");
 }

@@ -134,6 +134,23 @@ def loops():
          [{"x": real(2, 4) + sign} for sign in (2, -2)])
 
 
+def collecting():
+    """A loop that collects and that data end, after at most twelve steps: a search for the next row of a table, as decoders have it."""
+    N = helper.make_node
+    step = helper.make_graph(
+        [N("Gather", ["table", "at"], ["row"], axis=0), N("Add", ["row", "x"], ["scores"]), N("ArgMax", ["scores"], ["next"], axis=-1, keepdims=0),
+         N("Equal", ["next", "stop"], ["stops"]), N("Not", ["stops"], ["go1"]), N("Softmax", ["scores"], ["shares"], axis=-1)],
+        "step", [info("i", [], I), info("go", [], B), info("at", [], I)],
+        [info("go1", [], B), info("next", [], I), info("shares", [6]), info("at", [], I)])
+    nodes = [
+        N("Loop", ["twelve", "", "start"], ["last", "all", "path"], body=step),
+        N("Mul", ["all", "half"], ["y"]),
+    ]
+    tensors = [ints("twelve", 12), ints("start", 0), ints("stop", 5), weight("table", 6, 6), numpy_helper.from_array(np.float32(0.5), "half")]
+    save("collecting", nodes, [info("x", [6])], [info("last", [], I), info("y", ["steps", 6]), info("path", ["steps"], I)], tensors,
+         [{"x": np.array(x, np.float32)} for x in ([0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 9], [0, 2, -1, 1, 0, -9])])
+
+
 def constants():
     """Weights in Constant nodes, as PaddlePaddle writes them; arithmetic of reals gives the scales of a resize."""
     N = helper.make_node
@@ -163,4 +180,5 @@ if __name__ == "__main__":
     net()
     attention()
     loops()
+    collecting()
     constants()

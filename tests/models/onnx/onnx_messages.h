@@ -44,11 +44,13 @@ inline std::string external(const std::string& location, const std::string& more
 }
 // A model whose input and output are f32[4].
 inline std::string model(const std::vector<std::string>& nodes, const std::vector<std::string>& tensors = {},
-                         const std::string& functions = "") {
+                         const std::string& functions = "",
+                         const std::vector<std::string>& more_outputs = {}) {
   std::string graph;
   for (const std::string& one : nodes) graph += piece(1, one);
   for (const std::string& one : tensors) graph += piece(5, one);
   graph += piece(11, value_info("x", {4})) + piece(12, value_info("y", {4}));
+  for (const std::string& name : more_outputs) graph += piece(12, value_info(name, {}));
   return number(1, 9) + piece(7, graph) + piece(8, number(2, 18)) + piece(8, piece(1, "own") + number(2, 1)) +
          functions;
 }

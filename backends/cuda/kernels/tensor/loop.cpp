@@ -1,16 +1,11 @@
-// loop: no GPU runs one yet, since the host would have to read the condition after each step of a run that is captured as a whole.
+// loop: the runner captures the body as a conditional node.
 #include "backends/cuda/moves/moves.h"
+#include "backends/loop_body.h"
 
 namespace genesis::cuda {
 namespace {
 
-void run_no_loop(const KernelContext&) {}
-
-std::optional<std::string> only_on_the_host(const KernelQuery&) {
-  return "a loop whose number of steps depends on data runs on the CPU only: use --device cpu";
-}
-
-constexpr OpKernel kKernels[] = {{"loop", {.name = "body", .run = run_no_loop, .can_run = only_on_the_host}}};
+constexpr OpKernel kKernels[] = {{"loop", {.name = "body", .run = run_loop_body}}};
 
 }  // namespace
 

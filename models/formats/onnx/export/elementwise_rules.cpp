@@ -95,7 +95,11 @@ Out remainder_of(Translation& t) {
 }
 
 Out chosen(Translation& t) {
-  return t.e.add("Where", {t.in(0), operand(t, 1), operand(t, 2)}, "", t.result().dtype);
+  const Out condition = t.in(0), yes = operand(t, 1), no = operand(t, 2);
+  if (t.result().dtype != DType::boolean) return t.e.add("Where", {condition, yes, no}, "", t.result().dtype);
+  // onnxruntime has no Where of bools: (condition and yes) or (not condition and no)
+  const Out otherwise = t.e.add("And", {t.e.add("Not", {condition}), no});
+  return t.e.add("Or", {t.e.add("And", {condition, yes}), otherwise});
 }
 Out converted(Translation& t) {
   const Out x = t.in();

@@ -10,13 +10,16 @@
 namespace genesis::models::onnx {
 
 Emitter::Emitter(const Graph& graph, std::map<ValueId, std::string> input_names)
-    : graph_(graph), input_names_(std::move(input_names)) {
-  for (const auto& [id, name] : input_names_) names_.insert(name);
+    : graph_(graph), input_names_(std::move(input_names)), names_(std::make_shared<Names>()) {
+  for (const auto& [id, name] : input_names_) reserve(name);
 }
+
+Emitter::Emitter(const Graph& body, std::map<ValueId, std::string> input_names, Emitter& outer)
+    : graph_(body), input_names_(std::move(input_names)), outer_(&outer), names_(outer.names_) {}
 
 std::string Emitter::unique(const std::string& wanted) {
   std::string name = wanted;
-  for (int i = 1; !names_.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
+  for (int i = 1; !names_->values.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
   return name;
 }
 
@@ -47,7 +50,7 @@ std::vector<Out> Emitter::add_several(const std::string& op, const std::vector<O
   OnnxNodeRecord node;
   node.op = op;
   node.name = fmt::format("{}/{}", scope_, op);
-  for (int i = 1; !node_names_.insert(node.name).second; ++i)
+  for (int i = 1; !names_->nodes.insert(node.name).second; ++i)
     node.name = fmt::format("{}/{}_{}", scope_, op, i);
   node.attributes = attributes;
   for (const Out& input : inputs) node.inputs.push_back(input.name);
@@ -62,6 +65,7 @@ std::vector<Out> Emitter::add_several(const std::string& op, const std::vector<O
 }
 
 Out Emitter::constant(const std::string& name, const Tensor& value) {
+  if (outer_) return outer_->constant(name, value);
   const Out result{unique(name), value.dtype()};
   record_.initializers.emplace_back(result.name, value);
   return result;

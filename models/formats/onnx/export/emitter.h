@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,11 +24,14 @@ class Emitter {
  public:
   // The sizes of `graph`'s inputs are those from which other sizes are computed; `input_names` are their names in the ONNX graph.
   Emitter(const Graph& graph, std::map<ValueId, std::string> input_names);
+  // The same for the graph of a loop's body inside of an ONNX graph: its names differ from those around it, and its constants are made there.
+  // `outer` must outlive this object.
+  Emitter(const Graph& body, std::map<ValueId, std::string> input_names, Emitter& outer);
 
   // Nodes added from now on are named after this node of our graph.
   void begin(const std::string& node_name) { scope_ = node_name, first_ = record_.nodes.size(); }
   // Keeps a name from values that ask for it.
-  void reserve(const std::string& name) { names_.insert(name); }
+  void reserve(const std::string& name) { names_->values.insert(name); }
   // Returns a name that no other value has: `wanted`, or `wanted` with a number.
   std::string unique(const std::string& wanted);
   // Gives a value made since begin() the name `wanted`. Returns false if the value is older; then nothing changes.
@@ -64,12 +68,18 @@ class Emitter {
   Out product_from(std::string_view text, size_t& at);
   Out factor_from(std::string_view text, size_t& at);
 
+  // The names that are taken. Graphs inside of one another share them.
+  struct Names {
+    std::set<std::string> values, nodes;
+  };
+
   const Graph& graph_;
   std::map<ValueId, std::string> input_names_;
+  Emitter* const outer_ = nullptr;  // null unless the graph is a body
+  const std::shared_ptr<Names> names_;
   OnnxModelRecord record_;
   std::string scope_;
-  size_t first_ = 0;  // the first node since begin()
-  std::set<std::string> names_, node_names_;
+  size_t first_ = 0;                  // the first node since begin()
   std::map<std::string, Out> known_;  // constants and sizes by their texts
 };
 

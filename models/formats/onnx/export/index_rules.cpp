@@ -1,6 +1,7 @@
 // Ops that read and write by index, and those that order elements.
 #include "models/formats/onnx/export/rules.h"
 #include "schema/core/error.h"
+#include "schema/ops/tensor/bounded.h"
 #include "schema/ops/tensor/dynamic_slice.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/sort.h"
@@ -97,6 +98,29 @@ std::vector<Out> sorted(Translation& t) {
   return greatest(t, t.e.dim(t.shape()[static_cast<int>(axis)]), axis, op.descending);
 }
 
+// Rows that the data says how many there are, i64 [found, columns], filled up with zeros to `most`; and their number, i64[].
+std::vector<Out> counted_rows(Translation& t, const Out& found, const Dim& most) {
+  const Out count = t.e.add("Shape", {found}, onnx_attribute("end", int64_t{1}), DType::i64);
+  const Out missing = t.e.add("Sub", {t.e.dim(most), count});
+  const Out amounts =
+      t.e.add("Concat", {t.e.integers({0, 0}), missing, t.e.integers({0})}, axis_attribute(0));
+  return {t.e.add("Pad", {found, amounts, t.e.number(0, DType::i64)}),
+          t.e.add("Squeeze", {count, t.e.integers({0})})};
+}
+std::vector<Out> nonzero_places(Translation& t) {
+  const Out places = t.e.add("NonZero", {t.in()}, "", DType::i64);
+  return counted_rows(t, t.e.transpose(places, {1, 0}), t.shape().numel());
+}
+std::vector<Out> suppressed(Translation& t) {
+  const auto op = t.as<ops::Nms>();
+  const Out boxes =
+      t.e.add("NonMaxSuppression",
+              {t.e.cast(t.in(0), DType::f32), t.e.cast(t.in(1), DType::f32), t.e.integers({op.max_boxes}),
+               t.e.number(op.iou_threshold, DType::f32), t.e.number(op.score_threshold, DType::f32)},
+              onnx_attribute("center_point_box", int64_t{op.center}), DType::i64);
+  return counted_rows(t, boxes, t.result().shape[0]);
+}
+
 }  // namespace
 
 const OpRules& index_rules() {
@@ -107,6 +131,8 @@ const OpRules& index_rules() {
       {"gather", single<gathered>},
       {"index_add", single<added_at>},
       {"index_select", single<selected>},
+      {"nms", suppressed},
+      {"nonzero", nonzero_places},
       {"scatter", single<scattered>},
       {"scatter_add", single<scattered>},
       {"sort", sorted},

@@ -14,7 +14,7 @@ constexpr int64_t kSmallest = 1024;     // bytes of an initializer in a file of 
 constexpr int64_t kAlignment = 1 << 6;  // values in that file begin at multiples of it
 
 // Numbers of AttributeProto.AttributeType.
-constexpr int64_t kFloat = 1, kInt = 2, kString = 3, kTensor = 4, kInts = 7, kStrings = 8;
+constexpr int64_t kFloat = 1, kInt = 2, kString = 3, kTensor = 4, kGraph = 5, kInts = 7, kStrings = 8;
 
 std::string attribute(const std::string& name, int64_t kind, const std::string& value) {
   return proto_piece(5, proto_piece(1, name) + value + proto_integer(20, kind));
@@ -167,6 +167,15 @@ std::string onnx_attribute(const std::string& name, const std::vector<std::strin
 std::string onnx_attribute(const std::string& name, const Tensor& value) {
   return attribute(name, kTensor,
                    proto_piece(5, tensor_head("", value) + proto_piece(9, text_of(bytes_of(value)))));
+}
+
+std::string onnx_attribute(const std::string& name, const OnnxGraphRecord& value) {
+  std::string graph;
+  for (const OnnxNodeRecord& node : value.nodes) graph += proto_piece(1, node_bytes(node));
+  graph += proto_piece(2, value.name);
+  for (const auto& [input, type] : value.inputs) graph += proto_piece(11, value_info(input, type));
+  for (const auto& [output, type] : value.outputs) graph += proto_piece(12, value_info(output, type));
+  return attribute(name, kGraph, proto_piece(6, graph));
 }
 
 std::vector<std::filesystem::path> write_onnx(const OnnxModelRecord& model, const std::filesystem::path& path,

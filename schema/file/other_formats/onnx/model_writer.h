@@ -26,6 +26,13 @@ struct OnnxModelRecord {
   int64_t opset = 0, ir_version = 0;
 };
 
+// A graph that is an attribute of a node, such as the body of a loop. It may read values of the graph around it.
+struct OnnxGraphRecord {
+  std::string name;
+  std::vector<OnnxNodeRecord> nodes;
+  std::vector<std::pair<std::string, TensorType>> inputs, outputs;
+};
+
 // Returns an attribute of a node; several are joined.
 std::string onnx_attribute(const std::string& name, int64_t value);
 std::string onnx_attribute(const std::string& name, double value);
@@ -33,6 +40,7 @@ std::string onnx_attribute(const std::string& name, const std::string& value);
 std::string onnx_attribute(const std::string& name, const std::vector<int64_t>& values);
 std::string onnx_attribute(const std::string& name, const std::vector<std::string>& values);
 std::string onnx_attribute(const std::string& name, const Tensor& value);
+std::string onnx_attribute(const std::string& name, const OnnxGraphRecord& value);
 
 // The most bytes of initializers that stand in the .onnx file itself: a message of protobuf has at most 2 GiB.
 inline constexpr int64_t kMaxBytesInOnnx = int64_t{2000} << 20;
