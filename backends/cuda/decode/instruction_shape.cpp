@@ -115,6 +115,7 @@ std::string describe_route(const KernelQuery& query, InstructionShape& shape) {
   const int64_t experts = logits.shape[logits.shape.rank() - 1].value();
   shape.kind = InstructionShape::Kind::kRoute;
   if (logits.numel() != experts) return "logits are not one row";
+  if (op.groups > 1) return "groups of experts";
   if (experts > kMaxRouted) return fmt::format("{} experts: it takes up to {}", experts, kMaxRouted);
   if (op.k < 1 || op.k > kMaxChosen || !std::has_single_bit(static_cast<uint64_t>(op.k)))
     return fmt::format("{} experts of a token: it takes a power of two up to {}", op.k, kMaxChosen);
@@ -149,6 +150,8 @@ std::string describe_experts(const KernelQuery& query, InstructionShape& shape) 
   const int64_t hidden = query.inputs[Op::kDown].shape[1].value(), n = gate.shape[1].value();
   shape.kind = InstructionShape::Kind::kMixture;
   shape.k = x.shape[x.shape.rank() - 1].value();
+  if (op.has_biases || op.activation != ExpertActivation::kSwiglu)
+    return "experts with biases or another activation than swiglu";
   if (x.numel() != shape.k || query.outputs[0].numel() != hidden) return "x is not one row";
   if (shape.k % depth_unit(op.format, false) != 0 || n % depth_unit(op.down_format, true) != 0)
     return fmt::format("experts of {} and {} elements", shape.k, n);
