@@ -2,6 +2,9 @@
 // experts. experts.cu has the rows of the table.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "backends/cuda/device/row_groups.h"
 #include "backends/cuda/device/swiglu_formula.h"
 #include "schema/ops/nn/grouped_matmul.h"
@@ -130,6 +133,11 @@ inline ExpertCall expert_call_of(const KernelContext& c) {
 
 // Runs experts of any sizes.
 void run_expert_rows(const KernelContext& c);
+
+// The implementation in the folder expert_tiles: rows of decoding in 16 bits without quantized weights, by tensor cores. It leaves
+// operands that begin at no multiple of 16 bytes to run_expert_rows().
+std::optional<std::string> decline_expert_tiles(const KernelQuery& query);
+void run_expert_tiles(const KernelContext& c);
 
 #endif
 

@@ -322,6 +322,11 @@ std::optional<std::string> decline_many(const KernelQuery& query) {
 
 constexpr OpKernel kKernels[] = {
     {"experts",
+     {.name = "tiles",
+      .run = run_expert_tiles,
+      .can_run = decline_expert_tiles,
+      .scratch_bytes = experts_scratch}},
+    {"experts",
      {.name = "rows", .run = run_expert_rows, .can_run = decline_many, .scratch_bytes = experts_scratch}},
     {"experts",
      {.name = "many_rows", .run = run_expert_rows, .scratch_bytes = experts_scratch, .decomposed = true}}};
