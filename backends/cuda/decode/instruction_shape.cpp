@@ -140,9 +140,6 @@ bool exceeds_shared_memory(const ops::Experts& op, int64_t chosen, int64_t n, in
   return 2 * rows * row + (is_plain ? 4 : 1) * chosen * n > kMaxShared;
 }
 
-// No wider mixture was run as one kernel on a GPU; a mistake in the copies of its router would end in a wait without an end.
-constexpr int64_t kMaxMixtureWidth = 3584;
-
 std::string describe_experts(const KernelQuery& query, InstructionShape& shape) {
   using Op = ops::Experts;
   const auto op = from_attributes<Op>(query.attributes);
@@ -156,7 +153,6 @@ std::string describe_experts(const KernelQuery& query, InstructionShape& shape) 
   if (shape.k % depth_unit(op.format, false) != 0 || n % depth_unit(op.down_format, true) != 0)
     return fmt::format("experts of {} and {} elements", shape.k, n);
   if (shape.k * n * hidden == 0 || hidden % 4 != 0) return "results that are no multiples of 4";
-  if (shape.k > kMaxMixtureWidth) return fmt::format("experts of more than {} inputs", kMaxMixtureWidth);
   shape.chosen = static_cast<int>(query.inputs[Op::kPlaces].numel());
   if (exceeds_shared_memory(op, shape.chosen, n, hidden))
     return fmt::format("experts of {} elements: shared memory is too small for rows of down", n);
