@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measures a mixture of experts on a GPU: Qwen3-30B-A3B, cut to a few layers and whole in q4, beside transformers in one run.
+"""Measures mixtures of experts on a GPU: Qwen3-30B-A3B, cut to a few layers and whole in q4, beside transformers in one run.
 
     python3 bench/gpu/experts.py BUILD_DIR [--only peer,train,decode,q4,profile] [--layers 4] [--optimizer adamw,moments=8bit] [--folder DIR] [--json FILE]
+    python3 bench/gpu/experts.py BUILD_DIR --only deepseek_v3,gpt_oss      decoding of other families: see OTHERS
     python3 bench/gpu/experts.py BUILD_DIR --only mesh      two GPUs: experts on both of them, beside one
 
 Weights are random; those of the whole model are zero, since writing 30 billion numbers takes longer than the measurement: all
@@ -27,6 +28,14 @@ SHAPE = dict(vocab_size=151936, hidden_size=2048, intermediate_size=6144, moe_in
              num_experts_per_tok=8, head_dim=128, num_attention_heads=32, num_key_value_heads=4)
 BATCH, SEQ, POSITION, TEXTS = 4, 2048, 512, 32
 
+# The sizes of DeepSeek-V3 with 32 of its 256 experts, all of them in layers with experts, and of gpt-oss-20b.
+OTHERS = dict(
+    deepseek_v3=dict(vocab_size=129280, hidden_size=7168, intermediate_size=18432, moe_intermediate_size=2048, num_experts=32, num_experts_per_tok=8,
+                     num_attention_heads=128, q_lora_rank=1536, kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128,
+                     first_k_dense_replace=0, n_group=8, topk_group=4, routed_scaling_factor=2.5),
+    gpt_oss=dict(vocab_size=201088, hidden_size=2880, intermediate_size=2880, num_experts=32, num_experts_per_tok=4, num_attention_heads=64,
+                 num_key_value_heads=8, head_dim=64))
+
 
 def settings(layers, **more):
     return {**SHAPE, "num_hidden_layers": layers, "norm_topk_prob": "true", "max_position_embeddings": SEQ, **more}
@@ -42,6 +51,26 @@ def bytes_of_decoding(layers, texts, bytes_per_weight, head_bytes):
     return layers * ((attention + touched * expert) * bytes_per_weight + 2 * hidden * experts) + SHAPE["vocab_size"] * hidden * head_bytes
 
 
+def weights_of_attention(kind):
+    """Returns how many weights of a layer of OTHERS its attention has; DeepSeek-V3's expert that all tokens use counts among them."""
+    s = OTHERS[kind]
+    hidden, heads = s["hidden_size"], s["num_attention_heads"]
+    if kind == "gpt_oss":
+        return hidden * s["head_dim"] * (2 * heads + 2 * s["num_key_value_heads"])
+    key, value, short = s["qk_nope_head_dim"], s["v_head_dim"], s["kv_lora_rank"]
+    queries = s["q_lora_rank"] * (hidden + heads * (key + s["qk_rope_head_dim"]))
+    return queries + hidden * (short + s["qk_rope_head_dim"]) + heads * ((key + value) * short + value * hidden) + 3 * hidden * s["moe_intermediate_size"]
+
+
+def bytes_of_other(kind, layers, texts):
+    """Returns what bytes_of_decoding does, for a family of OTHERS in bf16."""
+    s = OTHERS[kind]
+    experts, hidden = s["num_experts"], s["hidden_size"]
+    touched = experts * (1 - (1 - s["num_experts_per_tok"] / experts) ** texts)
+    expert = 3 * hidden * s.get("moe_intermediate_size", s["intermediate_size"])
+    return 2 * (layers * (weights_of_attention(kind) + touched * expert + hidden * experts) + s["vocab_size"] * hidden)
+
+
 def optimizers(flags):
     """Returns the optimizers of training, by file; that of `mesh` is the first one."""
     return {f"train{i or ''}.genesis": optimizer for i, optimizer in enumerate(flags.optimizer or ["adamw"])}
@@ -55,8 +84,11 @@ def make_files(tools, flags, errors):
         start = time.perf_counter()
         try:
             no_values = more.pop("no_values", False)
-            words = [word for key, value in settings(more.pop("layers", flags.layers), **more).items() for word in ("--set", f"{key}={value}")]
-            tools.run("genesis-build", "qwen3_moe", "-o", tools.path(name + "0"), "--quiet", *words, *(["--no-values"] if no_values else []))
+            kind = more.pop("kind", "qwen3_moe")
+            sizes = settings(more.pop("layers", flags.layers), **more) if kind == "qwen3_moe" else {
+                **OTHERS[kind], "num_hidden_layers": flags.layers, "max_position_embeddings": SEQ, **more}
+            words = [word for key, value in sizes.items() for word in ("--set", f"{key}={value}")]
+            tools.run("genesis-build", kind, "-o", tools.path(name + "0"), "--quiet", *words, *(["--no-values"] if no_values else []))
             tools.run("genesis-opt", tools.path(name + "0"), "-o", tools.path(name), "--quiet", *opt)
             os.remove(tools.path(name + "0"))
         except Exception as error:
@@ -69,7 +101,10 @@ def make_files(tools, flags, errors):
              [("decode mesh", "one.genesis", inference, dict(dtype="bf16")), ("q4", "q4_few.genesis", q4, dict(dtype="bf16"))],
              [("decode mesh", "many.genesis", inference, dict(dtype="bf16", batch=TEXTS))],
              [("q4", "q4_few_zero.genesis", q4, dict(dtype="bf16", no_values=True)),
-              ("q4", "q4.genesis", q4, dict(dtype="bf16", no_values=True, layers=48))]]
+              ("q4", "q4.genesis", q4, dict(dtype="bf16", no_values=True, layers=48))],
+             # One text reads as many experts, whichever it chooses; of many texts each must choose its own.
+             *([(kind, f"{kind}_one.genesis", inference, dict(kind=kind, dtype="bf16", no_values=True)),
+                (kind, f"{kind}_many.genesis", inference, dict(kind=kind, dtype="bf16", batch=TEXTS))] for kind in OTHERS)]
     threads = [threading.Thread(target=lambda lane=lane: [make(*job[:3], **job[3]) for job in lane]) for lane in lanes]
     for thread in threads:
         thread.start()
@@ -136,7 +171,7 @@ def bench_train(tools, flags, results, *mesh, ranks=1, batch=BATCH, model="train
 
 
 def bench_decode_of(tools, name, texts, needed, limit, *mesh):
-    tokens = tools.tokens(f"d{texts}.npy", (texts, 1), SHAPE["vocab_size"])
+    tokens = tools.tokens(f"d{texts}.npy", (texts, 1), min(shape["vocab_size"] for shape in (SHAPE, *OTHERS.values())))
     ours = tools.bench(name, "decode", "--input", f"tokens={tokens}", "--input", f"position=full:{POSITION}", "--seconds", 1, *mesh)
     share = needed / (ours.get("device_ms", ours["median_ms"]) * 1e-3) * 1e-9 / limit if limit else 0
     print(f"decode, {name} {' '.join(mesh)}: {ours.get('device_ms', 0):.3f} ms on the device ({ours['median_ms']:.3f} in all), {needed / 1e9:.2f} GB to read, "
@@ -150,11 +185,13 @@ def profile(tools, model, entry, *inputs):
 
 
 def run_steps(tools, flags, results, errors):
-    limit = read_gbps() if {"decode", "q4", "mesh"} & set(flags.only) else 0
+    limit = read_gbps() if {"decode", "q4", "mesh", *OTHERS} & set(flags.only) else 0
     steps = {
         "train": lambda: {optimizer: bench_train(tools, flags, results, model=model) for model, optimizer in optimizers(flags).items()},
         "decode": lambda: {name: bench_decode_of(tools, name, texts, bytes_of_decoding(flags.layers, texts, 2, 2), limit)
                            for name, texts in (("one.genesis", 1), ("many.genesis", TEXTS))},
+        **{kind: lambda kind=kind: {name: bench_decode_of(tools, f"{kind}_{name}.genesis", texts, bytes_of_other(kind, flags.layers, texts), limit)
+                                    for name, texts in (("one", 1), ("many", TEXTS))} for kind in OTHERS},
         # q4 takes 18 bytes for 32 weights, the head in q8 34.
         "q4": lambda: {name: bench_decode_of(tools, name, 1, bytes_of_decoding(layers, 1, 18 / 32, 34 / 32), limit)
                        for name, layers in (("q4_few.genesis", flags.layers), ("q4_few_zero.genesis", flags.layers), ("q4.genesis", 48))},

@@ -50,9 +50,9 @@ Graph fuse_batch_norm(const Graph& graph, const PassContext& context);
 // each row of the batch. A decoding step is a chain of tiny kernels, each of which takes longer to launch than to run.
 Graph fuse_cached_attention(const Graph& graph, const PassContext& context);
 
-// The choice of experts (scores, topk, factors, sort_groups) becomes one `route`, and their products, swiglu and weighted sum, with
-// what is added to it, one `experts`, if a kernel of the target computes these at once: for the few rows of a decoding step. With
-// more rows the products alone take longer than all launches.
+// The choice of experts (scores, the best groups, topk, factors, sort_groups) becomes one `route`, and their products with biases,
+// gated activation and weighted sum, with what is added to it, one `experts`, if a kernel of the target computes these at once: for
+// the few rows of a decoding step. With more rows the products alone take longer than all launches. expert_patterns.h finds both.
 Graph fuse_experts(const Graph& graph, const PassContext& context);
 
 // Makes what follows a convolution its epilogue: factors and sums by channel, such as a batch norm with its running statistics, a

@@ -41,24 +41,32 @@ std::shared_ptr<const Model> made_model(const std::string& kind, DType dtype,
   return passes::cast_precision(*made, dtype);
 }
 
-// Returns a mixture of experts of sizes that a megakernel takes.
-std::shared_ptr<const Model> made_mixture(const std::string& kind, const std::string& chosen,
-                                          const std::string& experts) {
-  const bool is_mixtral = kind == "mixtral";
+// A mixture of experts of sizes that a megakernel takes.
+struct MixtureCase {
+  std::string kind, chosen, experts;
+  WeightFormat format = WeightFormat::kPlain;
+  std::string hidden = "384", intermediate = "256";
+};
+
+std::shared_ptr<const Model> made_mixture(const MixtureCase& c) {
+  const bool is_mixtral = c.kind == "mixtral";
   const std::map<std::string, std::string> settings = {
-      {"hidden_size", "384"},
-      {is_mixtral ? "intermediate_size" : "moe_intermediate_size", "256"},
+      {"hidden_size", c.hidden},
+      {is_mixtral ? "intermediate_size" : "moe_intermediate_size", c.intermediate},
       {"num_hidden_layers", "3"},
       {"num_attention_heads", "6"},
       {"num_key_value_heads", "2"},
       {"max_position_embeddings", "1024"},
       {"head_dim", "64"},
-      {"num_experts", experts},
-      {"num_experts_per_tok", chosen},
+      {"num_experts", c.experts},
+      {"num_experts_per_tok", c.chosen},
       {"initializer_range", "0.05"},
       {"dtype", "bf16"},
       {"vocab_size", std::to_string(kVocabulary)}};
-  return models::make_model(kind, settings);
+  auto model = models::make_model(c.kind, settings);
+  if (c.format != WeightFormat::kPlain)
+    passes::quantize(*model, {.format = c.format, .embedding = false, .head = true});
+  return model;
 }
 
 // Returns the logits of `tokens` tokens decoded after a prompt of `prompt` tokens.
@@ -162,30 +170,37 @@ TEST_F(Decode, OneKernelForPackedWeightsIsTheCpus) {
     }
 }
 
+void expect_one_kernel_is_the_separate_kernels(const MixtureCase& c) {
+  SCOPED_TRACE(fmt::format("{} {} of {} {}, {} wide", c.kind, c.chosen, c.experts,
+                           EnumNames<WeightFormat>::names[static_cast<size_t>(c.format)], c.hidden));
+  const auto mixed = made_mixture(c);
+  Session cuda(mixed, {.device = "cuda"}), one_by_one(mixed, {.device = "cuda", .disabled = {"megakernel"}});
+  const auto kernels = Inspector(cuda).kernels("decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {0})},
+                                                          {"position", Tensor::of<int64_t>({1}, {0})}});
+  EXPECT_GE(std::count(kernels.begin(), kernels.end(), "megakernel"), 3 * 7);
+  const Logits got = decode(cuda, 100, 12);
+  // Packed weights take x in bytes, which both round elsewhere, so that close scores may choose another expert: on a CPU, products
+  // with x in bytes and without differ by more than 5% in 1 to 9 of 100 tokens of these models, and by 60% at most.
+  EXPECT_LE(tokens_apart(got, decode(one_by_one, 100, 12), 0.05), c.format == WeightFormat::kPlain ? 0 : 3);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(decode(cuda, 100, 12), got) << "run " << i;
+}
+
 // The experts of a token are chosen in the kernel: by softmax of all scores, 1, 2, 4 or 8 of a token.
 TEST_F(Decode, OneKernelForMixturesIsTheSeparateKernels) {
-  const std::tuple<const char*, const char*, const char*, WeightFormat> cases[] = {
+  const MixtureCase cases[] = {
       {"qwen3_moe", "8", "160", WeightFormat::kPlain}, {"qwen3_moe", "8", "160", WeightFormat::kQ8},
       {"qwen3_moe", "8", "16", WeightFormat::kQ4},     {"qwen3_moe", "4", "16", WeightFormat::kQ4m},
       {"qwen3_moe", "1", "4", WeightFormat::kPlain},   {"mixtral", "2", "8", WeightFormat::kPlain},
       {"mixtral", "2", "8", WeightFormat::kQ4}};
-  for (const auto& [kind, chosen, experts, format] : cases) {
-    SCOPED_TRACE(fmt::format("{} {} of {} {}", kind, chosen, experts,
-                             EnumNames<WeightFormat>::names[static_cast<size_t>(format)]));
-    const auto mixed = std::make_shared<Model>(*made_mixture(kind, chosen, experts));
-    if (format != WeightFormat::kPlain)
-      passes::quantize(*mixed, {.format = format, .embedding = false, .head = true});
-    Session cuda(mixed, {.device = "cuda"}),
-        one_by_one(mixed, {.device = "cuda", .disabled = {"megakernel"}});
-    const auto kernels = Inspector(cuda).kernels("decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {0})},
-                                                            {"position", Tensor::of<int64_t>({1}, {0})}});
-    EXPECT_GE(std::count(kernels.begin(), kernels.end(), "megakernel"), 3 * 7);
-    const Logits got = decode(cuda, 100, 12);
-    // Packed weights take x in bytes, which both round elsewhere, so that close scores may choose another expert: on a CPU, products
-    // with x in bytes and without differ by more than 5% in 1 to 9 of 100 tokens of these models, and by 60% at most.
-    EXPECT_LE(tokens_apart(got, decode(one_by_one, 100, 12), 0.05), format == WeightFormat::kPlain ? 0 : 3);
-    for (int i = 0; i < 3; ++i) ASSERT_EQ(decode(cuda, 100, 12), got) << "run " << i;
-  }
+  for (const MixtureCase& c : cases) expect_one_kernel_is_the_separate_kernels(c);
+}
+
+// Rows of so many elements are copied in several ranges of k; those of a router are whole.
+TEST_F(Decode, OneKernelForWideMixturesIsTheSeparateKernels) {
+  const MixtureCase cases[] = {{"qwen3_moe", "8", "128", WeightFormat::kPlain, "4096", "32"},
+                               {"qwen3_moe", "8", "16", WeightFormat::kQ8, "5120", "256"},
+                               {"mixtral", "2", "8", WeightFormat::kPlain, "7168", "160"}};
+  for (const MixtureCase& c : cases) expect_one_kernel_is_the_separate_kernels(c);
 }
 
 TEST_F(Decode, TwoSessionsDecodeAtOnce) {

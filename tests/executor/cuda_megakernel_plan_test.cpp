@@ -219,6 +219,40 @@ TEST(Megakernels, AMixtureTakesItsNormAndItsRoute) {
   }
 }
 
+// Qwen3-235B-A22B has 4096 features, GLM-4.5 5120, DeepSeek-V3 7168.
+TEST(Megakernels, WideMixturesAreInstructions) {
+  for (const char* hidden : {"4096", "5120", "7168"}) {
+    const auto model = model_of("qwen3_moe", "2", "64",
+                                {{"hidden_size", hidden},
+                                 {"moe_intermediate_size", "32"},
+                                 {"num_experts", "8"},
+                                 {"num_experts_per_tok", "8"},
+                                 {"dtype", "bf16"}});
+    const Found found = megakernels_of(*model, "decode");
+    ASSERT_EQ(found.megakernels.size(), 1u) << hidden;
+    EXPECT_EQ(std::ranges::count(found.megakernels[0].instructions, Kind::kMixture,
+                                 [](const PlannedInstruction& each) { return each.shape.kind; }),
+              2)
+        << hidden;
+  }
+}
+
+// Groups of experts, biases and clamped activations are for kernels of their own.
+TEST(Megakernels, GroupsOfExpertsAreNone) {
+  const auto model = model_of("glm4_moe", "3", "64",
+                              {{"moe_intermediate_size", "64"},
+                               {"num_experts", "16"},
+                               {"num_experts_per_tok", "4"},
+                               {"first_k_dense_replace", "0"},
+                               {"n_group", "4"},
+                               {"topk_group", "2"},
+                               {"dtype", "bf16"}});
+  const CompiledEntry compiled = compile_entry(*model, "decode", {}, target_of("cuda"), {});
+  std::vector<std::string> declined;
+  plan_megakernels(compiled.plan, &declined);
+  EXPECT_EQ(std::ranges::count(declined, "groups of experts"), 3);
+}
+
 // Returns whether the ring has space for products of these sizes, of a mixture of 8 experts of a token, in a program of 170
 // instructions on an H200.
 bool ring_takes(int k, int n, int rows_of_down = 0) {

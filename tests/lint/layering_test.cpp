@@ -158,6 +158,7 @@ const std::map<std::string, std::set<std::string>> kModules = {
       "backends/cuda/runtime"}},
     {"backends/cuda/kernels/nn/delta_chunks",
      {"backends/cuda/device", "backends/cuda/kernels/nn", "backends/cuda/runtime"}},
+    {"backends/cuda/kernels/nn/expert_tiles", {"backends/cuda/device", "backends/cuda/kernels/nn"}},
     {"backends/cuda/kernels/nn/grouped",
      {"backends/cuda", "backends/cuda/attention", "backends/cuda/device", "backends/cuda/kernels/nn"}},
     {"backends/cuda/kernels/nn/one_start",

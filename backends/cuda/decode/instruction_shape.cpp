@@ -115,6 +115,7 @@ std::string describe_route(const KernelQuery& query, InstructionShape& shape) {
   const int64_t experts = logits.shape[logits.shape.rank() - 1].value();
   shape.kind = InstructionShape::Kind::kRoute;
   if (logits.numel() != experts) return "logits are not one row";
+  if (op.groups > 1) return "groups of experts";
   if (experts > kMaxRouted) return fmt::format("{} experts: it takes up to {}", experts, kMaxRouted);
   if (op.k < 1 || op.k > kMaxChosen || !std::has_single_bit(static_cast<uint64_t>(op.k)))
     return fmt::format("{} experts of a token: it takes a power of two up to {}", op.k, kMaxChosen);
@@ -139,9 +140,6 @@ bool exceeds_shared_memory(const ops::Experts& op, int64_t chosen, int64_t n, in
   return 2 * rows * row + (is_plain ? 4 : 1) * chosen * n > kMaxShared;
 }
 
-// No wider mixture was run as one kernel on a GPU; a mistake in the copies of its router would end in a wait without an end.
-constexpr int64_t kMaxMixtureWidth = 3584;
-
 std::string describe_experts(const KernelQuery& query, InstructionShape& shape) {
   using Op = ops::Experts;
   const auto op = from_attributes<Op>(query.attributes);
@@ -149,11 +147,12 @@ std::string describe_experts(const KernelQuery& query, InstructionShape& shape) 
   const int64_t hidden = query.inputs[Op::kDown].shape[1].value(), n = gate.shape[1].value();
   shape.kind = InstructionShape::Kind::kMixture;
   shape.k = x.shape[x.shape.rank() - 1].value();
+  if (op.has_biases || op.activation != ExpertActivation::kSwiglu)
+    return "experts with biases or another activation than swiglu";
   if (x.numel() != shape.k || query.outputs[0].numel() != hidden) return "x is not one row";
   if (shape.k % depth_unit(op.format, false) != 0 || n % depth_unit(op.down_format, true) != 0)
     return fmt::format("experts of {} and {} elements", shape.k, n);
   if (shape.k * n * hidden == 0 || hidden % 4 != 0) return "results that are no multiples of 4";
-  if (shape.k > kMaxMixtureWidth) return fmt::format("experts of more than {} inputs", kMaxMixtureWidth);
   shape.chosen = static_cast<int>(query.inputs[Op::kPlaces].numel());
   if (exceeds_shared_memory(op, shape.chosen, n, hidden))
     return fmt::format("experts of {} elements: shared memory is too small for rows of down", n);

@@ -29,7 +29,9 @@ __device__ __forceinline__ int choose_of_logits(const VectorOperand& logits, con
   for (int i = 0; i < kEach; ++i)
     scores[i] = i * kLanes + lane < rule.experts ? __uint_as_float(words[i].x) : -INFINITY;
   make_scores(rule, scores);
-  const int expert = choose_experts(rule, scores, score);
+  uint32_t keys[kEach];
+  make_keys(rule, scores, keys);
+  const int expert = choose_experts(rule, keys, scores, score);
   factor = route_factor(rule, score);
   return expert;
 }

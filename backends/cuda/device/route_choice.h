@@ -20,7 +20,9 @@ struct RouteRule {
   int32_t experts = 0, k = 0;
   RouteScores scores = RouteScores::kSoftmax;
   bool normalized = false;
+  uint8_t groups = 1, chosen_groups = 1;
   float least_sum = 0, factor = 1;
+  int32_t best_of_group = 1;
 };
 
 inline RouteRule route_rule(const ops::Route& op, int64_t experts) {
@@ -28,8 +30,11 @@ inline RouteRule route_rule(const ops::Route& op, int64_t experts) {
           .k = static_cast<int32_t>(op.k),
           .scores = op.scores,
           .normalized = op.normalized,
+          .groups = static_cast<uint8_t>(op.groups),
+          .chosen_groups = static_cast<uint8_t>(op.chosen_groups),
           .least_sum = static_cast<float>(op.least_sum),
-          .factor = static_cast<float>(op.factor)};
+          .factor = static_cast<float>(op.factor),
+          .best_of_group = static_cast<int32_t>(op.best_of_group)};
 }
 
 #ifdef __CUDACC__
@@ -41,6 +46,9 @@ __device__ __forceinline__ uint32_t score_key(float x) {
   if (x != x) return ~0u;
   const uint32_t bits = __float_as_uint(x == 0 ? 0.0f : x);
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+__device__ __forceinline__ float score_of(uint32_t key) {
+  return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
 // Returns the factor of a lane's choice: lane j of a warp, for j < k, has the score of choice j.
@@ -73,17 +81,69 @@ __device__ __forceinline__ void make_scores(const RouteRule& rule, float (&score
   for (int i = 0; i < kEach; ++i) scores[i] /= sum;
 }
 
-// A warp chooses the experts of a row: lane j gets choice j. Equal scores are taken in the order of the experts.
+// Makes the keys by which experts are chosen: those of their scores plus the bias, 0 behind the last expert.
 template <int kEach>
-__device__ __forceinline__ int choose_experts(const RouteRule& rule, const float (&scores)[kEach],
-                                              float& score) {
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  uint32_t keys[kEach];
+__device__ __forceinline__ void make_keys(const RouteRule& rule, const float (&scores)[kEach],
+                                          uint32_t (&keys)[kEach]) {
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
-    const int expert = i * kLanes + lane;
+    const int expert = i * kLanes + static_cast<int>(threadIdx.x) % kLanes;
     keys[i] = expert >= rule.experts ? 0 : score_key(rule.bias ? scores[i] + rule.bias[expert] : scores[i]);
   }
+}
+
+// Returns the sum of the greatest scores of `each` experts from `first` on. All lanes get it.
+template <int kEach>
+__device__ __forceinline__ float sum_of_best(int count, int first, int each, const uint32_t (&keys)[kEach]) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  uint32_t left[kEach];
+#pragma unroll
+  for (int i = 0; i < kEach; ++i)
+    left[i] = static_cast<uint32_t>(i * kLanes + lane - first) < static_cast<uint32_t>(each) ? keys[i] : 0;
+  float sum = 0;
+#pragma unroll 1
+  for (int j = 0; j < count; ++j) {
+    uint32_t key = left[0];
+#pragma unroll
+    for (int i = 1; i < kEach; ++i) key = max(key, left[i]);
+    const uint32_t greatest = warp_greatest(key);
+    sum += score_of(greatest);
+    bool removes = lane == __ffs(static_cast<int>(__ballot_sync(~0u, key == greatest))) - 1;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i)
+      if (removes && left[i] == greatest) left[i] = 0, removes = false;
+  }
+  return sum;
+}
+
+// Gives experts outside of a row's best groups the key of -inf.
+template <int kEach>
+__device__ __forceinline__ void keep_best_groups(const RouteRule& rule, uint32_t (&keys)[kEach]) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, each = rule.experts / rule.groups;
+  uint32_t mine = 0, best = 0;  // lane g has the key of group g; a bit for each group that is kept
+#pragma unroll 1
+  for (int g = 0; g < rule.groups; ++g) {
+    const float sum = sum_of_best(rule.best_of_group, g * each, each, keys);
+    if (lane == g) mine = score_key(sum);
+  }
+#pragma unroll 1
+  for (int j = 0; j < rule.chosen_groups; ++j) {
+    const uint32_t greatest = warp_greatest(mine);
+    const int group = __ffs(static_cast<int>(__ballot_sync(~0u, mine == greatest))) - 1;
+    best |= 1u << group;
+    if (lane == group) mine = 0;
+  }
+#pragma unroll
+  for (int i = 0; i < kEach; ++i)
+    if (keys[i] != 0 && !(best >> ((i * kLanes + lane) / each) & 1)) keys[i] = score_key(-INFINITY);
+}
+
+// A warp chooses the experts with the greatest keys: lane j gets choice j, and its score. Equal keys are taken in the order of the
+// experts.
+template <int kEach>
+__device__ __forceinline__ int choose_experts(const RouteRule& rule, uint32_t (&keys)[kEach],
+                                              const float (&scores)[kEach], float& score) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
   int mine = 0;
 #pragma unroll 1
   for (int j = 0; j < rule.k; ++j) {

@@ -143,6 +143,22 @@ std::vector<TensorType> SortGroups::infer(Types in) const {
   return sorted_types(in[0].shape, groups);
 }
 
+namespace {
+
+void check_groups(const Route& op, int64_t experts) {
+  if (op.groups < 1 || op.groups > Route::kMaxGroups || experts % op.groups != 0)
+    fail("route: groups must be from 1 to {} and divide {} experts, got {}", Route::kMaxGroups, experts,
+         op.groups);
+  const int64_t each = experts / op.groups;
+  if (op.chosen_groups < 1 || op.chosen_groups > op.groups || op.k > op.chosen_groups * each)
+    fail("route: chosen_groups must be from 1 to {} groups and have {} experts, got {} groups of {}",
+         op.groups, op.k, op.chosen_groups, each);
+  if (op.best_of_group < 1 || op.best_of_group > each)
+    fail("route: best_of_group must be from 1 to {} experts of a group, got {}", each, op.best_of_group);
+}
+
+}  // namespace
+
 std::vector<TensorType> Route::infer(Types in) const {
   const Shape& shape = in[0].shape;
   if (in[0].dtype != DType::f32 || shape.rank() < 1 || !shape[shape.rank() - 1].is_constant())
@@ -151,6 +167,7 @@ std::vector<TensorType> Route::infer(Types in) const {
   if (k < 1 || k > experts) fail("route: k must be from 1 to {} experts, got {}", experts, k);
   if (in.size() > 1 && !(in[1] == TensorType{DType::f32, {experts}}))
     fail("route: the bias must be f32[{}], got {}", experts, in[1].to_string());
+  check_groups(*this, experts);
   Shape chosen = shape;
   chosen[chosen.rank() - 1] = Dim(k);
   std::vector<TensorType> types = sorted_types(chosen, experts);
@@ -185,6 +202,12 @@ std::vector<TensorType> Experts::infer(Types in) const {
   Shape shape = places.shape;
   shape[shape.rank() - 1] = down.shape[1];
   if (has_addend) check_type("the addend", in[kAddend], {x.dtype, shape});
+  if (has_biases) {
+    const auto bias = static_cast<size_t>(biases());
+    check_type("the bias of gate", in[bias], {x.dtype, {experts, n}});
+    check_type("the bias of up", in[bias + 1], {x.dtype, {experts, n}});
+    check_type("the bias of down", in[bias + 2], {x.dtype, {experts, down.shape[1]}});
+  }
   return {{x.dtype, shape}};
 }
 
@@ -195,7 +218,7 @@ Cost Experts::cost(Types in, Types out) const {
   const double n = static_cast<double>(axis_size(in[kGate], 1)),
                width = row_length(in[kX]) * 2 + row_length(out[0]);
   const double weights =
-      bytes_moved(in.subspan(kGate, 3), {}) + bytes_moved(in.subspan(static_cast<size_t>(scales())), {});
+      bytes_moved(in.subspan(kGate, 3), {}) + bytes_moved(in.subspan(static_cast<size_t>(biases())), {});
   const std::vector<TensorType> small = {in[kX], in[kRows], in[kOffsets], in[kPlaces], in[kFactors]};
   return {.bytes = bytes_moved(small, out) + (experts > 0 ? weights * std::min(1.0, pairs / experts) : 0),
           .flops = 2 * pairs * n * width,

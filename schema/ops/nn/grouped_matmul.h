@@ -16,6 +16,14 @@ struct EnumNames<RouteScores> {
   static constexpr std::string_view names[] = {"softmax", "sigmoid", "softmax_of_chosen"};
 };
 
+// The gated activation between the products of an expert, of gate g and up u: silu(g) u, or the one of gpt-oss (OpenAI, 2025),
+// h sigmoid(slope h) (v + 1) with h = min(g, limit) and v = u clamped to [-limit, limit].
+enum class ExpertActivation : uint8_t { kSwiglu, kClampedSwiglu };
+template <>
+struct EnumNames<ExpertActivation> {
+  static constexpr std::string_view names[] = {"swiglu", "clamped_swiglu"};
+};
+
 namespace ops {
 
 // Inputs: x [..., k], weights, [their scales], offsets i64 [groups + 1]. The rows of x, over all of its leading axes, are sorted
@@ -81,53 +89,73 @@ struct SortGroups {
 
 // Inputs: logits f32 [..., experts] [, bias f32 [experts], which counts for the choice only]. Outputs: factors f32 [..., k], then
 // those of sort_groups for the chosen experts. Inference only: it has no gradient, unlike the ops that it replaces.
+//
+// What the choice compares are scores plus the bias, as topk does: equal ones in the order of the experts, NaN as the greatest.
+// With `groups` above 1 experts form groups of adjacent ones, and a row chooses only from the `chosen_groups` groups with the
+// greatest sums of their `best_of_group` greatest scores plus bias; those of all other experts count as -inf. Source: DeepSeek-AI,
+// "DeepSeek-V2" (best_of_group 1) and "DeepSeek-V3 Technical Report" (2), 2024.
 struct Route {
   static constexpr OpInfo info{
       .name = "route",
       .doc =
           "The `k` experts of each row of logits [..., experts] with the greatest scores (plus a bias "
-          "[experts] "
-          "as second input), their factors [..., k], which are `normalized` scores times `factor`, and the "
-          "pairs of a row and an expert in the order of sort_groups.",
+          "[experts] as second input), their factors [..., k], which are `normalized` scores times `factor`, "
+          "and the pairs of a row and an expert in the order of sort_groups. With `groups` of experts, only "
+          "the `chosen_groups` ones count whose `best_of_group` greatest scores have the greatest sums.",
       .inputs = {1, 2},
       .precision = Precision::kExact};
+  static constexpr int64_t kMaxGroups = 32;  // kernels keep a bit of a word for each group
   int64_t k = 1;
   RouteScores scores = RouteScores::kSoftmax;
   bool normalized = false;  // factors are divided by their sum plus least_sum
   double least_sum = 0, factor = 1;
+  int64_t groups = 1, chosen_groups = 1, best_of_group = 1;
   static void fields(auto& self, auto&& visit) {
     visit("k", self.k);
     visit("scores", self.scores);
     visit("normalized", self.normalized);
     visit("least_sum", self.least_sum);
     visit("factor", self.factor);
+    visit("groups", self.groups);
+    visit("chosen_groups", self.chosen_groups);
+    visit("best_of_group", self.best_of_group);
   }
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
 };
 
 // Inputs: x [..., k], gate and up [experts, n, k], down [experts, hidden, n], rows i64 [pairs], offsets i64 [experts + 1], places
-// i64 [..., chosen], factors f32 [..., chosen] [, an addend [..., hidden]] [, the scales of quantized gate and up] [, of down].
-// Output [..., hidden]. Pairs before the first and behind the last offset count as zeros. Inference only.
+// i64 [..., chosen], factors f32 [..., chosen] [, an addend [..., hidden]] [, biases of gate and up [experts, n] and of down
+// [experts, hidden]] [, the scales of quantized gate and up] [, of down]. Output [..., hidden]. Pairs before the first and behind the
+// last offset count as zeros. Inference only.
 struct Experts {
   static constexpr OpInfo info{
       .name = "experts",
       .doc =
-          "The sum over the chosen experts of each row of x, [..., hidden]: factor * down (silu(gate x) * up "
-          "x), "
-          "plus the addend if `has_addend`. Inputs x, gate, up [experts, n, k], down [experts, hidden, n], "
-          "rows, offsets and places as of sort_groups, factors [, addend] [, scales of quantized weights].",
-      .inputs = {8, 12},
+          "The sum over the chosen experts of each row of x, [..., hidden]: factor * down "
+          "activation(gate x, up x), plus the addend if `has_addend`. Inputs x, gate, up [experts, n, k], "
+          "down [experts, hidden, n], rows, offsets and places as of sort_groups, factors [, addend] "
+          "[, biases of gate, up and down] [, scales of quantized weights]. `activation`: swiglu, or "
+          "clamped_swiglu with `limit` and `slope`.",
+      .inputs = {8, 15},
       .precision = Precision::kMatmul};
   WeightFormat format = WeightFormat::kPlain, down_format = WeightFormat::kPlain;
-  bool has_addend = false;
+  bool has_addend = false, has_biases = false;
+  ExpertActivation activation = ExpertActivation::kSwiglu;
+  double limit = 0, slope = 1;  // clamped_swiglu alone reads them
   static void fields(auto& self, auto&& visit) {
     visit("format", self.format);
     visit("down_format", self.down_format);
     visit("has_addend", self.has_addend);
+    visit("has_biases", self.has_biases);
+    visit("activation", self.activation);
+    visit("limit", self.limit);
+    visit("slope", self.slope);
   }
   enum Input { kX, kGate, kUp, kDown, kRows, kOffsets, kPlaces, kFactors, kAddend };
-  int scales() const { return has_addend ? kAddend + 1 : kAddend; }  // number of the gate's; the up's follow
+  // The numbers of the inputs from gate's on; those of up and down follow.
+  int biases() const { return has_addend ? kAddend + 1 : kAddend; }
+  int scales() const { return biases() + (has_biases ? 3 : 0); }
   int down_scales() const { return scales() + (format == WeightFormat::kPlain ? 0 : 2); }
   int num_inputs() const { return down_scales() + (down_format == WeightFormat::kPlain ? 0 : 1); }
   std::vector<TensorType> infer(Types in) const;

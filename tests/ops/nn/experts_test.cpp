@@ -1,5 +1,5 @@
-// Tests the ops of mixtures of experts against loops: sorting pairs, routers with each kind of scores, and experts with weights of
-// each format, with and without an addend, and with pairs of no group.
+// Tests the ops of mixtures of experts against loops: sorting pairs, routers with each kind of scores and with groups, and experts
+// with weights of each format, with and without an addend, biases and a clamped activation, and with pairs of no group.
 #include "schema/ops/nn/grouped_matmul.h"
 
 #include <algorithm>
@@ -9,7 +9,13 @@
 #include <utility>
 
 #include "schema/encoding/q4m.h"
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/tensor/index.h"
+#include "schema/ops/tensor/reduce.h"
+#include "schema/ops/tensor/reshape.h"
+#include "schema/ops/tensor/sort.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {
@@ -68,21 +74,37 @@ std::vector<double> softmax_of(std::vector<double> x) {
   return x;
 }
 
+// Replaces what is wanted outside of the best groups by -inf.
+void keep_best_groups(const ops::Route& op, std::vector<double>& wanted) {
+  const auto each = static_cast<int64_t>(wanted.size()) / op.groups;
+  std::vector<std::pair<double, int64_t>> sums;  // less the sum, and the group
+  for (int64_t g = 0; g < op.groups; ++g) {
+    std::vector<double> own(wanted.begin() + g * each, wanted.begin() + (g + 1) * each);
+    std::ranges::sort(own, std::greater<>());
+    sums.emplace_back(-std::accumulate(own.begin(), own.begin() + op.best_of_group, 0.0), g);
+  }
+  std::ranges::sort(sums);
+  for (auto i = static_cast<size_t>(op.chosen_groups); i < sums.size(); ++i)
+    std::fill_n(wanted.begin() + sums[i].second * each, each, -INFINITY);
+}
+
 Refs routed(const RouteSizes& s, const Refs& in) {
   std::vector<int64_t> shape = s.rows;
   shape.push_back(s.op.k);
   Ref factors = ref_zeros(shape), ids = factors;
   for (int64_t row = 0; row < in[0].numel() / s.experts; ++row) {
-    std::vector<double> scores, order(static_cast<size_t>(s.experts));
+    std::vector<double> scores, wanted, order(static_cast<size_t>(s.experts));
     for (int64_t e = 0; e < s.experts; ++e) scores.push_back(in[0][row * s.experts + e]);
     if (s.op.scores == RouteScores::kSoftmax) scores = softmax_of(scores);
     if (s.op.scores == RouteScores::kSigmoid)
       for (double& v : scores) v = 1 / (1 + std::exp(-v));
     std::iota(order.begin(), order.end(), 0);
-    const auto wanted = [&](double e) {
-      return scores[static_cast<size_t>(e)] + (s.bias ? in[1][static_cast<int64_t>(e)] : 0);
-    };
-    std::ranges::stable_sort(order, [&](double a, double b) { return wanted(a) > wanted(b); });
+    for (int64_t e = 0; e < s.experts; ++e)
+      wanted.push_back(scores[static_cast<size_t>(e)] + (s.bias ? in[1][e] : 0));
+    keep_best_groups(s.op, wanted);
+    std::ranges::stable_sort(order, [&](double a, double b) {
+      return wanted[static_cast<size_t>(a)] > wanted[static_cast<size_t>(b)];
+    });
     std::vector<double> own;
     for (int64_t j = 0; j < s.op.k; ++j) {
       ids[row * s.op.k + j] = order[static_cast<size_t>(j)];
@@ -134,6 +156,82 @@ TEST(Experts, RoutersOfEveryKind) {
   check_route("many_rows", {.rows = {90, 2}, .experts = 40, .op = {.k = 6, .normalized = true}});
 }
 
+TEST(Experts, RoutersWithGroups) {
+  // DeepSeek-V3, on one block and with more pairs than one has; DeepSeek-V2; groups that share a warp's lanes.
+  const ops::Route v3 = {.k = 8,
+                         .scores = RouteScores::kSigmoid,
+                         .normalized = true,
+                         .least_sum = 1e-20,
+                         .factor = 2.5,
+                         .groups = 8,
+                         .chosen_groups = 4,
+                         .best_of_group = 2};
+  check_route("deepseek_v3", {.rows = {32, 1}, .experts = 256, .op = v3, .bias = true});
+  check_route("deepseek_v3_rows", {.rows = {70}, .experts = 256, .op = v3, .bias = true});
+  check_route(
+      "deepseek_v2",
+      {.rows = {3, 2}, .experts = 160, .op = {.k = 6, .factor = 16, .groups = 8, .chosen_groups = 3}});
+  check_route(
+      "small_groups",
+      {.rows = {5}, .experts = 18, .op = {.k = 4, .groups = 6, .chosen_groups = 2, .best_of_group = 3}});
+  check_route(
+      "all_groups",
+      {.rows = {5}, .experts = 12, .op = {.k = 5, .groups = 4, .chosen_groups = 4, .best_of_group = 2}});
+}
+
+// Makes a router with groups as a chain of single ops, with the outputs of route.
+Outputs chain_of(const ops::Route& op, Value logits, Value bias) {
+  const int64_t experts = logits.dim(1).value(), each = experts / op.groups;
+  const Value scores = sigmoid(logits), wanted = scores + bias,
+              grouped = reshape(wanted, {logits.dim(0), op.groups, each});
+  const Value sums = sum(topk(grouped, op.best_of_group).values, {2}),
+              best = topk(sums, op.chosen_groups).indices,
+              is_best = any(eq(unsqueeze(best, 1), unsqueeze(arange(*logits.graph, op.groups), 1)), {2});
+  const Value kept = reshape(where(unsqueeze(is_best, 2), grouped, -INFINITY), wanted.shape()),
+              ids = topk(kept, op.k).indices;
+  const SortedGroups sorted = sort_groups(ids, experts);
+  return {gather(scores, 1, ids), sorted.rows, sorted.sorted, sorted.places, sorted.offsets};
+}
+
+// Equal scores, NaN and infinite biases are chosen in the order of topk, of groups and within them.
+TEST(Experts, GroupsKeepTheOrderOfTopk) {
+  constexpr int64_t kRows = 80, kExperts = 24;
+  const ops::Route op = {
+      .k = 5, .scores = RouteScores::kSigmoid, .groups = 6, .chosen_groups = 2, .best_of_group = 2};
+  std::vector<float> logits, bias(kExperts, 0.25f);
+  for (int64_t i = 0; i < kRows * kExperts; ++i) {
+    const int64_t kind = i * i % 1009 * 7 % 64;
+    logits.push_back(kind == 0 ? NAN : static_cast<float>(kind % 4));
+  }
+  for (const int64_t least : {5, 6, 7, 12}) bias[static_cast<size_t>(least)] = -INFINITY;
+  for (const std::string device : {"cpu", "cuda"}) {
+    if (device == "cuda" && !why_no_cuda().empty()) continue;
+    for (const int64_t rows : {kRows, int64_t{9}, int64_t{1}}) {
+      const std::vector<float> own(logits.begin(), logits.begin() + rows * kExperts);
+      const auto both = run_graph({{"logits", Tensor::of<float>({rows, kExperts}, own)},
+                                   {"bias", Tensor::of<float>({kExperts}, bias)}},
+                                  [&](const Inputs& in) {
+                                    std::vector<std::pair<std::string, Value>> named;
+                                    const auto fused = emit_node(op, {in[0], in[1]});
+                                    const Outputs chain = chain_of(op, in[0], in[1]);
+                                    for (size_t i = 0; i < fused.size(); ++i) {
+                                      named.emplace_back("fused" + std::to_string(i), fused[i]);
+                                      named.emplace_back("chain" + std::to_string(i), chain[i]);
+                                    }
+                                    return named;
+                                  },
+                                  {.device = device});
+      for (const std::string i : {"1", "2", "3", "4"})
+        EXPECT_EQ(both.at("fused" + i).to_doubles(), both.at("chain" + i).to_doubles())
+            << device << ", " << rows << " rows, output " << i;
+      const auto fused = both.at("fused0").to_doubles(), chain = both.at("chain0").to_doubles();
+      for (size_t i = 0; i < fused.size(); ++i)
+        EXPECT_TRUE(std::isnan(chain[i]) ? std::isnan(fused[i]) : std::abs(fused[i] - chain[i]) < 1e-6)
+            << device << ": " << fused[i] << " and " << chain[i];
+    }
+  }
+}
+
 // --- experts
 
 struct ExpertSizes {
@@ -142,6 +240,8 @@ struct ExpertSizes {
   WeightFormat format = WeightFormat::kPlain, down = WeightFormat::kPlain;
   bool addend = false;
   int64_t lost = 0;  // places before the first offset, which belong to no expert
+  bool biases = false;
+  double limit = 0;  // above 0: the clamped activation
 
   int64_t row_count() const {
     return std::accumulate(rows.begin(), rows.end(), int64_t{1}, std::multiplies<>());
@@ -183,9 +283,16 @@ double weight_at(const Ref& data, const Ref* scales, WeightFormat format, int64_
   return (halves ? quant - kQ4Zero : quant) * scale;
 }
 
+double activated(const ops::Experts& op, double gate, double up) {
+  if (op.activation == ExpertActivation::kSwiglu) return gate / (1 + std::exp(-gate)) * up;
+  const double g = std::min(gate, op.limit), u = std::clamp(up, -op.limit, op.limit);
+  return g / (1 + std::exp(-op.slope * g)) * (u + 1);
+}
+
 Ref expert_sums(const ExpertSizes& s, const ops::Experts& op, const Refs& in) {
   using Op = ops::Experts;
   const auto at = [&](int i) -> const Ref& { return in[static_cast<size_t>(i)]; };
+  const auto bias = [&](int i, int64_t line) { return s.biases ? at(op.biases() + i)[line] : 0; };
   const auto scales = [&](int i) { return i < std::ssize(in) ? &at(i) : nullptr; };
   std::vector<int64_t> shape = s.rows;
   shape.push_back(s.hidden);
@@ -198,20 +305,22 @@ Ref expert_sums(const ExpertSizes& s, const ops::Experts& op, const Refs& in) {
       if (place < at(Op::kOffsets)[e] || place >= at(Op::kOffsets)[e + 1]) continue;
       std::vector<double> between;
       for (int64_t j = 0; j < s.n; ++j) {
-        double gate = 0, up = 0;
+        double gate = bias(0, e * s.n + j), up = bias(1, e * s.n + j);
         for (int64_t p = 0; p < s.k; ++p) {
           gate += at(Op::kX)[x + p] *
                   weight_at(at(Op::kGate), scales(op.scales()), s.format, e * s.n + j, p, s.k);
           up += at(Op::kX)[x + p] *
                 weight_at(at(Op::kUp), scales(op.scales() + 1), s.format, e * s.n + j, p, s.k);
         }
-        between.push_back(gate / (1 + std::exp(-gate)) * up);
+        between.push_back(activated(op, gate, up));
       }
-      for (int64_t j = 0; j < s.hidden; ++j)
+      for (int64_t j = 0; j < s.hidden; ++j) {
+        double result = bias(2, e * s.hidden + j);
         for (int64_t p = 0; p < s.n; ++p)
-          y[pair / s.chosen * s.hidden + j] +=
-              at(Op::kFactors)[pair] * between[static_cast<size_t>(p)] *
-              weight_at(at(Op::kDown), scales(op.down_scales()), s.down, e * s.hidden + j, p, s.n);
+          result += between[static_cast<size_t>(p)] *
+                    weight_at(at(Op::kDown), scales(op.down_scales()), s.down, e * s.hidden + j, p, s.n);
+        y[pair / s.chosen * s.hidden + j] += at(Op::kFactors)[pair] * result;
+      }
     }
   }
   return y;
@@ -236,7 +345,14 @@ struct SortedCase {
 };
 
 void check_experts(const std::string& name, const ExpertSizes& s) {
-  const ops::Experts op{.format = s.format, .down_format = s.down, .has_addend = s.addend};
+  const ops::Experts op{
+      .format = s.format,
+      .down_format = s.down,
+      .has_addend = s.addend,
+      .has_biases = s.biases,
+      .activation = s.limit > 0 ? ExpertActivation::kClampedSwiglu : ExpertActivation::kSwiglu,
+      .limit = s.limit,
+      .slope = 1.7};
   const SortedCase sorted(s);
   std::vector<int64_t> y_shape = s.rows, chosen = s.rows;
   y_shape.push_back(s.hidden);
@@ -254,33 +370,56 @@ void check_experts(const std::string& name, const ExpertSizes& s) {
                                    sorted.places,
                                    factors};
   if (s.addend) inputs.push_back(real(y_shape));
+  if (s.biases)
+    inputs.insert(inputs.end(),
+                  {real({s.experts, s.n}), real({s.experts, s.n}), real({s.experts, s.hidden})});
   if (gate.size() > 1) inputs.insert(inputs.end(), {gate[1], up[1]});
   if (down.size() > 1) inputs.push_back(down[1]);
   const bool plain = s.format == WeightFormat::kPlain && s.down == WeightFormat::kPlain;
-  check({.name = "experts_" + name,
-         .inputs = inputs,
-         .build =
-             [op](const Inputs& in) {
-               std::vector<Value> values = in.values;
-               for (size_t i = static_cast<size_t>(op.scales()); i < values.size(); ++i)
-                 if (is_float(values[i].dtype())) values[i] = cast(values[i], DType::f16);
-               return Outputs{emit(op, values)};
-             },
-         .reference = [s, op](const Refs& in) { return Refs{expert_sums(s, op, in)}; },
-         .gradient = false,
-         .f64 = plain,
-         // Products with quantized weights round what they multiply to bytes.
-         .tolerance = plain ? 4e-6 : 0.03,
-         .tolerance_low = plain ? 0.02 : 0.05});
+  check(
+      {.name = "experts_" + name,
+       .inputs = inputs,
+       .build =
+           [op](const Inputs& in) {
+             std::vector<Value> values = in.values;
+             for (auto i = static_cast<size_t>(op.scales()); i < values.size(); ++i)
+               if (is_float(values[i].dtype())) values[i] = cast(values[i], DType::f16);
+             return Outputs{emit(op, values)};
+           },
+       .reference = [s, op](const Refs& in) { return Refs{expert_sums(s, op, in)}; },
+       .gradient = false,
+       .f64 = plain,
+       // Products with quantized weights round what they multiply to bytes. The products with gate and up are rounded in
+       // proportion to what k terms add up to.
+       .tolerance = plain ? 4e-6 : 0.03,
+       .tolerance_low = plain ? 0.02 * std::max(1.0, static_cast<double>(s.k) / 128) : 0.05});
 }
 
 TEST(Experts, ProductsAndTheirWeightedSum) {
   check_experts("one_row", {.rows = {1, 1}});
   check_experts("odd_sizes", {.rows = {3}, .chosen = 3, .k = 7, .n = 5, .hidden = 33, .addend = true});
   check_experts("shared", {.rows = {4, 5}, .experts = 3, .hidden = 40, .addend = true});
+  check_experts("shared_long", {.rows = {9}, .experts = 5, .k = 328, .n = 88, .hidden = 72});
   check_experts("of_no_group", {.rows = {2, 1}, .lost = 2});
   check_experts("more_of_no_group", {.rows = {6}, .hidden = 4, .lost = 5});
   check_experts("many_rows", {.rows = {150}, .k = 8, .n = 3, .hidden = 8});
+}
+
+// The limits cut off a part of what the products and biases give.
+TEST(Experts, BiasesAndAClampedActivation) {
+  check_experts("biases", {.rows = {1, 1}, .biases = true});
+  check_experts("clamped", {.rows = {2}, .limit = 0.3});
+  check_experts("gpt_oss", {.rows = {3, 1}, .k = 24, .n = 40, .addend = true, .biases = true, .limit = 0.4});
+  check_experts("gpt_oss_rows", {.rows = {9}, .chosen = 3, .hidden = 40, .biases = true, .limit = 0.4});
+  check_experts("gpt_oss_one_expert",
+                {.rows = {37}, .chosen = 1, .experts = 1, .hidden = 24, .biases = true, .limit = 0.4});
+  check_experts("biases_of_no_group", {.rows = {6}, .hidden = 4, .lost = 5, .biases = true});
+  for (const int64_t rows : {2, 7})
+    check_experts("gpt_oss_q4_" + std::to_string(rows), {.rows = {rows},
+                                                         .format = WeightFormat::kQ4,
+                                                         .down = WeightFormat::kQ8,
+                                                         .biases = true,
+                                                         .limit = 0.4});
 }
 
 TEST(Experts, QuantizedWeights) {
@@ -381,6 +520,12 @@ TEST(Experts, SayWhatDoesNotFit) {
       {"x and places must have the same number of rows"});
   expect_error([&] { infer({{DType::f32, {2, 4}}}, {.k = 5}); }, {"k must be from 1 to 4"});
   expect_error([&] { infer({{DType::f32, {2, 4}}, {DType::f32, {3}}}, {.k = 2}); }, {"bias must be f32[4]"});
+  const std::vector<TensorType> twelve = {{DType::f32, {2, 12}}};
+  expect_error([&] { infer(twelve, {.groups = 5}); }, {"groups must be from 1 to 32 and divide 12", "5"});
+  expect_error([&] { infer(twelve, {.groups = 0}); }, {"groups must be from 1 to 32"});
+  expect_error([&] { infer(twelve, {.k = 5, .groups = 3}); }, {"chosen_groups", "have 5 experts", "of 4"});
+  expect_error([&] { infer(twelve, {.groups = 3, .chosen_groups = 4}); }, {"chosen_groups", "1 to 3"});
+  expect_error([&] { infer(twelve, {.groups = 3, .best_of_group = 5}); }, {"best_of_group", "1 to 4"});
 }
 
 }  // namespace

@@ -53,6 +53,40 @@ TEST(FuseExperts, LeaveOtherRouters) {
   is_left("%p = softmax(logits)\n%t = topk(%p) {k=3}\n%f = neg(%t)\n%s = sort_groups(%t:1) {groups=16}\n");
 }
 
+// Four groups of two experts, as DeepSeek-V3 chooses among them: `best` makes a number of each group, %o, of %g.
+std::string grouped(const std::string& best, const std::string& numbers = "arange() {length=[4]}",
+                    const std::string& least = "-inf") {
+  return "%p = sigmoid(logits)\n%w = add(%p, bias)\n%g = reshape(%w) {shape=[2,1,4,2]}\n" + best +
+         "%c = topk(%o) {k=2, axis=2}\n%i = reshape(%c:1) {shape=[2,1,1,2]}\n%r = " + numbers +
+         "\n%column = reshape(%r) {shape=[4,1]}\n%e = eq(%i, %column)\n%a = any(%e) {axes=(3)}\n"
+         "%m = reshape(%a) {shape=[2,1,4,1]}\n%no = full() {value=" +
+         least +
+         "}\n%k = where(%m, %g, %no)\n%all = reshape(%k) {shape=[2,1,8]}\n%t = topk(%all) {k=3, axis=2}\n"
+         "%f = gather(%p, %t:1) {axis=2}\n" +
+         kSort;
+}
+constexpr const char* kBestTwo = "%b = topk(%g) {k=2, axis=3}\n%o = sum(%b) {axes=(3)}\n";
+
+TEST(FuseExperts, RoutersWithGroups) {
+  const std::string attributes = "k=3, scores=\"sigmoid\", groups=4, chosen_groups=2";
+  EXPECT_EQ(fused(router(grouped(kBestTwo))), routed(attributes + ", best_of_group=2", "logits, bias"));
+  EXPECT_EQ(fused(router(grouped("%b = topk(%g) {k=1, axis=3}\n%o = reshape(%b) {shape=[2,1,4]}\n"))),
+            routed(attributes, "logits, bias"));
+}
+
+TEST(FuseExperts, LeaveOtherGroups) {
+  const auto is_left = [](const std::string& body) {
+    const std::string text = fused(router(body));
+    EXPECT_EQ(text.find("route("), std::string::npos) << text;
+  };
+  is_left(grouped(kBestTwo, "arange() {length=[4], start=1}"));
+  is_left(grouped(kBestTwo, "arange() {length=[4]}", "0"));
+  is_left(grouped("%o = sum(%g) {axes=(3)}\n"));
+  is_left(grouped("%b = topk(%g) {k=2, axis=3, largest=false}\n%o = sum(%b) {axes=(3)}\n"));
+  is_left(
+      grouped("%h = reshape(%p) {shape=[2,1,4,2]}\n%b = topk(%h) {k=2, axis=3}\n%o = sum(%b) {axes=(3)}\n"));
+}
+
 // A quotient of more axes than the factors is left behind the route.
 TEST(FuseExperts, LeaveDivisionsThatChangeTheType) {
   const std::string text =
@@ -106,6 +140,55 @@ TEST(FuseExperts, FactorsThatAreNarrowed) {
               std::string::npos)
         << text;
   }
+}
+
+// Experts as those of gpt-oss, where `sorted` has the expert of each pair, and u is clamped to `limits`.
+std::string clamped_experts(const std::string& sorted = "%s:1",
+                            const std::string& limits = "min=-7.0, max=7.0") {
+  return "state @gate: f32[4,6,5] parameter\nstate @up: f32[4,6,5] parameter\nstate @down: f32[4,5,6] "
+         "parameter\n"
+         "state @gate_b: f32[4,6] parameter\nstate @up_b: f32[4,6] parameter\nstate @down_b: f32[4,5] "
+         "parameter\n"
+         "entry decode(x: f32[3,5], ids: i64[3,2], others: i64[6], factors: f32[3,2]) {\n"
+         "%s = sort_groups(ids) {groups=4}\n%own = index_select(x, %s)\n"
+         "%g0 = grouped_matmul(%own, @gate, %s:3)\n%gb = index_select(@gate_b, " +
+         sorted +
+         ")\n%g = add(%g0, %gb)\n%u0 = grouped_matmul(%own, @up, %s:3)\n%ub = index_select(@up_b, %s:1)\n"
+         "%u = add(%ub, %u0)\n%limit = full() {value=7.0}\n%h = minimum(%g, %limit)\n"
+         "%slope = full() {value=1.702}\n%z = mul(%h, %slope)\n%q = sigmoid(%z)\n%hq = mul(%h, %q)\n"
+         "%v = clamp(%u) {" +
+         limits +
+         "}\n%one = full() {value=1}\n%v1 = add(%v, %one)\n%y = mul(%hq, %v1)\n"
+         "%d0 = grouped_matmul(%y, @down, %s:3)\n%db = index_select(@down_b, %s:1)\n%d = add(%d0, %db)\n"
+         "%c = embedding(%s:2, %d)\n%w = reshape(factors) {shape=[3,1,2]}\n%sum = matmul(%w, %c)\n"
+         "return y = %sum\n}\n";
+}
+
+TEST(FuseExperts, BiasesAndAClampedActivation) {
+  const std::string text = fused(clamped_experts());
+  EXPECT_NE(text.find("experts(x, @gate, @up, @down, %s, %s:3, %s:2, factors, @gate_b, @up_b, @down_b) "
+                      "{activation=\"clamped_swiglu\", has_biases=true, limit=7.0, slope=1.702}"),
+            std::string::npos)
+      << text;
+  for (const std::string& other :
+       {clamped_experts("others"), clamped_experts("%s"), clamped_experts("%s:1", "min=-6.0, max=7.0")}) {
+    const std::string left = fused(other);
+    EXPECT_EQ(left.find(" experts("), std::string::npos) << left;
+  }
+}
+
+// A file may hold the activation as one region, which is written as single ops first.
+TEST(FuseExperts, RegionsBetweenProducts) {
+  const std::string text =
+      fused(std::string(kStates) +
+            "%flat = reshape(x) {shape=[3,5]}\n%own = index_select(%flat, rows) {axis=0}\n"
+            "%g = grouped_matmul(%own, @gate, offsets)\n%u = grouped_matmul(%own, @up, offsets)\n"
+            "%h = fused(%g, %u) {body=(\"full {dtype=f32, shape=[], value=7.0}\", \"minimum %0 %2\", "
+            "\"full {dtype=f32, shape=[], value=2.0}\", \"mul %3 %4\", \"sigmoid %5\", \"mul %3 %6\", "
+            "\"clamp %1 {max=7.0, min=-7.0}\", \"full {dtype=f32, shape=[], value=1}\", \"add %8 %9\", "
+            "\"mul %7 %10\"), outputs=(11)}\n" +
+            kResults + "return y = %y\n}\n");
+  EXPECT_NE(text.find("{activation=\"clamped_swiglu\", limit=7.0, slope=2.0}"), std::string::npos) << text;
 }
 
 TEST(FuseExperts, LeaveOtherProducts) {

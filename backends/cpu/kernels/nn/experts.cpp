@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -63,28 +64,56 @@ void softmax_of(float* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] /= sum;
 }
 
-// Writes the chosen experts and their factors; `scores` and `order` have room for one number of each expert.
-void choose(const ops::Route& op, const float* bias, int64_t experts, float* scores, int64_t* order,
-            float* factors) {
-  if (op.scores == RouteScores::kSoftmax) softmax_of(scores, experts);
+// Orders places of scores: the greatest first, equal ones in the order of their places.
+auto by_score(const float* scores) {
+  return [scores](int64_t a, int64_t b) {
+    return is_greater(scores[a], scores[b]) || (a < b && !is_greater(scores[b], scores[a]));
+  };
+}
+
+// Memory for the choice of a row.
+struct RouteScratch {
+  int64_t* order;          // a number for each expert
+  float *scores, *wanted;  // the score of each expert, and what is compared
+  float* sums;             // a number for each group
+};
+
+// Replaces what is wanted of experts outside of the best groups by -inf.
+void keep_best_groups(const ops::Route& op, int64_t experts, const RouteScratch& s) {
+  const int64_t each = experts / op.groups;
+  for (int64_t g = 0; g < op.groups; ++g) {
+    int64_t* order = s.order + g * each;
+    std::iota(order, order + each, g * each);
+    std::partial_sort(order, order + op.best_of_group, order + each, by_score(s.wanted));
+    s.sums[g] = 0;
+    for (int64_t i = 0; i < op.best_of_group; ++i) s.sums[g] += s.wanted[order[i]];
+  }
+  std::iota(s.order, s.order + op.groups, int64_t{0});
+  std::partial_sort(s.order, s.order + op.chosen_groups, s.order + op.groups, by_score(s.sums));
+  for (int64_t i = op.chosen_groups; i < op.groups; ++i)
+    std::fill_n(s.wanted + s.order[i] * each, each, -std::numeric_limits<float>::infinity());
+}
+
+// Chooses the experts of a row whose logits are in s.scores: the first k numbers of s.order. Writes their factors.
+void choose(const ops::Route& op, const float* bias, int64_t experts, const RouteScratch& s, float* factors) {
+  if (op.scores == RouteScores::kSoftmax) softmax_of(s.scores, experts);
   if (op.scores == RouteScores::kSigmoid)
-    for (int64_t i = 0; i < experts; ++i) scores[i] = 1 / (1 + std::exp(-scores[i]));
-  const auto wanted = [&](int64_t i) { return bias ? scores[i] + bias[i] : scores[i]; };
-  std::iota(order, order + experts, int64_t{0});
-  std::partial_sort(order, order + op.k, order + experts, [&](int64_t a, int64_t b) {
-    return is_greater(wanted(a), wanted(b)) || (a < b && !is_greater(wanted(b), wanted(a)));
-  });
-  for (int64_t i = 0; i < op.k; ++i) factors[i] = scores[order[i]];
+    for (int64_t i = 0; i < experts; ++i) s.scores[i] = 1 / (1 + std::exp(-s.scores[i]));
+  for (int64_t i = 0; i < experts; ++i) s.wanted[i] = bias ? s.scores[i] + bias[i] : s.scores[i];
+  if (op.groups > 1) keep_best_groups(op, experts, s);
+  std::iota(s.order, s.order + experts, int64_t{0});
+  std::partial_sort(s.order, s.order + op.k, s.order + experts, by_score(s.wanted));
+  for (int64_t i = 0; i < op.k; ++i) factors[i] = s.scores[s.order[i]];
   if (op.scores == RouteScores::kSoftmaxOfChosen) softmax_of(factors, op.k);
   const float sum = std::accumulate(factors, factors + op.k, static_cast<float>(op.least_sum));
   const float by = static_cast<float>(op.factor);
   for (int64_t i = 0; i < op.k; ++i) factors[i] = (op.normalized ? factors[i] / sum : factors[i]) * by;
 }
 
-// The scratch memory holds the chosen experts, then the numbers of choose().
+// The scratch memory holds the chosen experts, then the numbers of RouteScratch, of which no expert has more than 20 bytes.
 int64_t route_scratch(const KernelQuery& query) {
   const Shape& logits = query.inputs[0].shape;
-  return query.outputs[1].bytes() + 16 * logits[logits.rank() - 1].value();
+  return query.outputs[1].bytes() + 20 * logits[logits.rank() - 1].value();
 }
 
 void run_route(const KernelContext& c) {
@@ -93,9 +122,10 @@ void run_route(const KernelContext& c) {
   const int64_t experts = logits.dim(-1), rows = logits.numel() / experts;
   auto *ids = reinterpret_cast<int64_t*>(c.scratch), *order = ids + rows * op.k;
   auto* scores = reinterpret_cast<float*>(order + experts);
+  const RouteScratch s = {order, scores, scores + experts, scores + 2 * experts};
   for (int64_t row = 0; row < rows; ++row) {
     std::copy_n(logits.as<const float>() + row * experts, experts, scores);
-    choose(op, c.num_inputs() > 1 ? c.input(1).as<const float>() : nullptr, experts, scores, order,
+    choose(op, c.num_inputs() > 1 ? c.input(1).as<const float>() : nullptr, experts, s,
            c.output(0).as<float>() + row * op.k);
     std::copy_n(order, op.k, ids + row * op.k);
   }
@@ -128,6 +158,14 @@ struct WeightRows {
   }
   static DType weights_dtype() { return dtype_of<T>(); }
 };
+
+double gated(const ops::Experts& op, double gate, double up) {
+  if (op.activation == ExpertActivation::kSwiglu) return gate / (1 + std::exp(-gate)) * up;
+  const auto at_most = [](double x, double limit) { return x > limit ? limit : x; };  // NaN stays
+  const auto at_least = [](double x, double limit) { return x < limit ? limit : x; };
+  const double h = at_most(gate, op.limit), v = at_most(at_least(up, -op.limit), op.limit);
+  return h / (1 + std::exp(-op.slope * h)) * (v + 1);
+}
 
 // A row of decoded weights, then the numbers between the products and the sums of a row.
 int64_t experts_scratch(const KernelQuery& query) {
@@ -189,11 +227,17 @@ class ExpertLoops {
     const auto gate = weights(Op::kGate, op_.scales(), op_.format, k_),
                up = weights(Op::kUp, op_.scales() + 1, op_.format, k_),
                down = weights(Op::kDown, op_.down_scales(), op_.down_format, n_);
-    for (int64_t j = 0; j < n_; ++j) {
-      const double g = gate.dot(expert * n_ + j, x);
-      between_[j] = static_cast<T>(g / (1 + std::exp(-g)) * up.dot(expert * n_ + j, x));
+    for (int64_t j = expert * n_; j < (expert + 1) * n_; ++j)
+      between_[j - expert * n_] =
+          static_cast<T>(gated(op_, gate.dot(j, x) + bias(0, j), up.dot(j, x) + bias(1, j)));
+    for (int64_t j = 0; j < hidden_; ++j) {
+      const int64_t line = expert * hidden_ + j;
+      sums_[j] += factor * (down.dot(line, between_) + bias(2, line));
     }
-    for (int64_t j = 0; j < hidden_; ++j) sums_[j] += factor * down.dot(expert * hidden_ + j, between_);
+  }
+  // The bias of a line of gate (0), up (1) or down (2).
+  double bias(int which, int64_t line) const {
+    return op_.has_biases ? static_cast<double>(c_.input(op_.biases() + which).as<const T>()[line]) : 0;
   }
 
   const KernelContext& c_;

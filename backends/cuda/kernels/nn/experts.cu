@@ -1,10 +1,7 @@
 // experts, for the few rows of decoding: a block reads the weights of one expert for all rows that chose it, so that the launches
 // are two or three: the products with gate and up, and those with down, which add up the experts of a row where rows are few.
-#include "schema/ops/nn/grouped_matmul.h"
-
 #include "backends/cuda/device/bulk_copy.h"
-#include "backends/cuda/device/row_groups.h"
-#include "backends/cuda/device/swiglu_formula.h"
+#include "backends/cuda/kernels/nn/expert_call.h"
 #include "backends/cuda/kernels/nn/expert_rows.h"
 
 namespace genesis::cuda {
@@ -14,22 +11,7 @@ using Op = ops::Experts;
 
 constexpr int kWarps = 8, kBlock = kWarps * kLanes;
 constexpr int kMaxChosen = 32;
-constexpr int64_t kMaxPairs = 256;
 constexpr int kShared = 4;  // rows that share the weights of an expert in a block
-// Rows up to which each reads the weights of down for itself: so few seldom share an expert.
-constexpr int64_t kFewRows = 4;
-
-struct ExpertCall {
-  Groups groups;
-  const void *x, *gate, *up, *down, *gate_scales, *up_scales, *down_scales;
-  const int64_t *rows, *places;
-  const float* factors;
-  const void* addend;  // may be null
-  void *between, *results, *y;
-  int64_t x_rows, y_rows, k, n, hidden;
-  int chosen;
-  FaultReport fault;
-};
 
 // The places of a block, all of one group: with M = 1 the place with the block's number, else those of the group with this number.
 template <int M>
@@ -89,19 +71,28 @@ __device__ __forceinline__ void sum_over_lanes(W (&sums)[kLines * M], int count)
   }
 }
 
-// A warp computes kLines / 2 columns of silu(gate x) * up x.
+// Returns what the sum of a line begins with in this lane: its bias in the first lane of a warp.
+template <class T>
+__device__ __forceinline__ wide_t<T> begun_sum(const void* biases, int64_t line) {
+  return biases && threadIdx.x % kLanes == 0 ? widen(static_cast<const T*>(biases)[line]) : wide_t<T>(0);
+}
+
+// A warp computes kLines / 2 columns of activation(gate x, up x).
 template <WeightFormat kFormat, class T, int N, int M>
 __device__ void multiply_gate_up_columns(const ExpertCall& call, int group, const T* const (&x)[M], int count,
                                          int64_t column0, T* y) {
   constexpr int kColumns = kLines / 2;
   Line lines[kLines];
+  wide_t<T> sums[kLines * M];
 #pragma unroll
   for (int j = 0; j < kColumns; ++j) {
     const int64_t line = group * call.n + min(column0 + j, call.n - 1);
     lines[2 * j] = line_at<kFormat, T>(call.gate, call.gate_scales, line, call.k);
     lines[2 * j + 1] = line_at<kFormat, T>(call.up, call.up_scales, line, call.k);
+    const wide_t<T> gate = begun_sum<T>(call.gate_biases, line), up = begun_sum<T>(call.up_biases, line);
+#pragma unroll
+    for (int m = 0; m < M; ++m) sums[2 * j * M + m] = gate, sums[(2 * j + 1) * M + m] = up;
   }
-  wide_t<T> sums[kLines * M] = {};
   multiply_shared<kFormat, T, N, M>(x, count, lines, call.k, sums);
   sum_over_lanes<M>(sums, count);
   if (threadIdx.x % kLanes != 0) return;
@@ -110,8 +101,8 @@ __device__ void multiply_gate_up_columns(const ExpertCall& call, int group, cons
 #pragma unroll
     for (int j = 0; j < kColumns; ++j)
       if (m < count && column0 + j < call.n)
-        y[m * call.n + column0 + j] = narrow<T>(
-            gated<T>(widen(narrow<T>(sums[2 * j * M + m])), widen(narrow<T>(sums[(2 * j + 1) * M + m]))));
+        y[m * call.n + column0 + j] = narrow<T>(activated<T>(call, widen(narrow<T>(sums[2 * j * M + m])),
+                                                             widen(narrow<T>(sums[(2 * j + 1) * M + m]))));
 }
 
 // Asks for `lines` lines of down in the second-level cache. Offsets are known as soon as a block of the products with gate and up
@@ -157,11 +148,15 @@ template <WeightFormat kFormat, class T, int N, int M>
 __device__ void multiply_down_columns(const ExpertCall& call, int group, const T* const (&x)[M], int count,
                                       int64_t column0, wide_t<T>* y) {
   Line lines[kLines];
+  wide_t<T> sums[kLines * M];
 #pragma unroll
-  for (int r = 0; r < kLines; ++r)
-    lines[r] = line_at<kFormat, T>(call.down, call.down_scales,
-                                   group * call.hidden + min(column0 + r, call.hidden - 1), call.n);
-  wide_t<T> sums[kLines * M] = {};
+  for (int r = 0; r < kLines; ++r) {
+    const int64_t line = group * call.hidden + min(column0 + r, call.hidden - 1);
+    lines[r] = line_at<kFormat, T>(call.down, call.down_scales, line, call.n);
+    const wide_t<T> bias = begun_sum<T>(call.down_biases, line);
+#pragma unroll
+    for (int m = 0; m < M; ++m) sums[r * M + m] = bias;
+  }
   multiply_shared<kFormat, T, N, M>(x, count, lines, call.n, sums);
   sum_over_lanes<M>(sums, count);
   if (threadIdx.x % kLanes != 0) return;
@@ -191,41 +186,6 @@ __global__ void __launch_bounds__(kBlock, 2) multiply_down(const __grid_constant
   }
 }
 
-// Returns the place of choice `at`; -1 if it cannot be, which is reported.
-__device__ __forceinline__ int64_t place_of(const ExpertCall& call, int64_t at) {
-  const int64_t place = call.places[at], pairs = call.groups.rows;
-  if (place >= 0 && place < pairs) return place;
-  call.fault(place, pairs);
-  return -1;
-}
-
-// Adds up the products of the experts of a row, in the order in which they were chosen.
-template <class T, class Products>
-__device__ __forceinline__ void weigh(const ExpertCall& call, int64_t row, int64_t column,
-                                      const Products& product) {
-  using W = wide_t<T>;
-  W sum = 0;
-  for (int j = 0; j < call.chosen; ++j)
-    sum = fma(static_cast<W>(call.factors[row * call.chosen + j]), product(j), sum);
-  const int64_t at = row * call.hidden + column;
-  if (call.addend) sum += widen(static_cast<const T*>(call.addend)[at]);
-  static_cast<T*>(call.y)[at] = narrow<T>(sum);
-}
-
-template <class T>
-__global__ void __launch_bounds__(kBlock) weigh_results(const __grid_constant__ ExpertCall call) {
-  begin_in_order();
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kBlock + threadIdx.x;
-  if (i >= call.y_rows * call.hidden) return;
-  const int64_t row = i / call.hidden, column = i % call.hidden;
-  const auto* results = static_cast<const wide_t<T>*>(call.results);
-  weigh<T>(call, row, column, [&](int j) {
-    const int64_t place = place_of(call, row * call.chosen + j);
-    const bool has_group = place >= call.groups.first(0) && place < call.groups.first(call.groups.count);
-    return has_group ? results[place * call.hidden + column] : wide_t<T>(0);
-  });
-}
-
 // Column sets of kLines columns that a block of multiply_and_weigh has: its warps are the experts of a row.
 __host__ __device__ constexpr int sets_of(int chosen) { return chosen < kWarps ? kWarps / chosen : 1; }
 
@@ -235,9 +195,11 @@ __device__ void multiply_place(const ExpertCall& call, int64_t place, int group,
                                wide_t<T> (&sums)[kLines]) {
   Line lines[kLines];
 #pragma unroll
-  for (int r = 0; r < kLines; ++r)
-    lines[r] = line_at<kFormat, T>(call.down, call.down_scales,
-                                   group * call.hidden + min(column0 + r, call.hidden - 1), call.n);
+  for (int r = 0; r < kLines; ++r) {
+    const int64_t line = group * call.hidden + min(column0 + r, call.hidden - 1);
+    lines[r] = line_at<kFormat, T>(call.down, call.down_scales, line, call.n);
+    sums[r] = begun_sum<T>(call.down_biases, line);
+  }
   const T* x[1] = {static_cast<const T*>(call.between) + place * call.n};
   if constexpr (kFormat == WeightFormat::kPlain) {
     multiply_numbers<T, N>(x, 1, lines, call.n, sums);
@@ -282,49 +244,6 @@ __global__ void __launch_bounds__(kBlock, 4) multiply_and_weigh(const __grid_con
 
 // --- launches
 
-int64_t last_size(const TensorType& type) { return type.shape[type.shape.rank() - 1].value(); }
-
-// Scratch memory holds the numbers between the products, then, unless rows are few, the results of all pairs.
-int64_t between_bytes(int64_t pairs, int64_t n, DType dtype) {
-  return (pairs * n * static_cast<int64_t>(size_of(dtype)) + 63) / 64 * 64;
-}
-int64_t experts_scratch(const KernelQuery& query) {
-  const TensorType &x = query.inputs[Op::kX], &places = query.inputs[Op::kPlaces];
-  const int64_t pairs = places.numel();
-  const auto wide = static_cast<int64_t>(size_of(wide_dtype(x.dtype)));
-  return between_bytes(pairs, query.inputs[Op::kGate].shape[1].value(), x.dtype) +
-         pairs * last_size(query.outputs[0]) * wide;
-}
-
-int64_t rows_of(const TensorView& x) {
-  int64_t rows = 1;
-  for (int axis = 0; axis + 1 < x.rank; ++axis) rows *= x.dim(axis);
-  return rows;
-}
-
-ExpertCall call_of(const KernelContext& c) {
-  const auto& op = c.attributes<Op>();
-  const TensorView &x = c.input(Op::kX), &places = c.input(Op::kPlaces), &y = c.output();
-  const bool plain = op.format == WeightFormat::kPlain;
-  ExpertCall call{};
-  call.groups = groups_of(c.input(Op::kOffsets), places.numel());
-  call.x = x.data, call.gate = c.input(Op::kGate).data, call.up = c.input(Op::kUp).data;
-  call.down = c.input(Op::kDown).data;
-  if (!plain) call.gate_scales = c.input(op.scales()).data, call.up_scales = c.input(op.scales() + 1).data;
-  if (op.down_format != WeightFormat::kPlain) call.down_scales = c.input(op.down_scales()).data;
-  call.rows = c.input(Op::kRows).as<const int64_t>(), call.places = places.as<const int64_t>();
-  call.factors = c.input(Op::kFactors).as<const float>();
-  if (op.has_addend) call.addend = c.input(Op::kAddend).data;
-  call.k = x.dim(-1), call.n = c.input(Op::kGate).dim(1), call.hidden = y.dim(-1);
-  call.chosen = static_cast<int>(places.dim(-1));
-  call.x_rows = rows_of(x), call.y_rows = rows_of(y);
-  call.between = c.scratch;
-  call.results = c.scratch + between_bytes(places.numel(), call.n, x.dtype);
-  call.y = y.data;
-  call.fault = launch_of(c).fault;
-  return call;
-}
-
 // Starts a kernel of products: for each of `owners`, places or groups, blocks of `columns` of `width` columns.
 template <class Kernel>
 void start_products(const KernelContext& c, Kernel kernel, int64_t owners, int64_t width, int64_t columns,
@@ -343,7 +262,8 @@ void start_down(const KernelContext& c, const ExpertCall& call) {
                           sets_of(call.chosen) * kLines, call);
   start_products(c, multiply_down<kFormat, T, N, kShared>, call.groups.count, call.hidden,
                  kWarps * kLines * kSteps<kFormat, kShared>, call);
-  start_with_pdl(c, weigh_results<T>, blocks_for(call.y_rows * call.hidden, kBlock), kBlock, 0, call);
+  start_with_pdl(c, weigh_results<T>, blocks_for(call.y_rows * call.hidden, kWeighThreads), kWeighThreads, 0,
+                 call);
 }
 
 // Calls body with a weight format as a constant; f64 has no quantized weights.
@@ -366,10 +286,12 @@ void with_access(const KernelContext& c, int64_t k, const Body& body) {
     body(std::integral_constant<int, 1>{});
 }
 
-void run_experts(const KernelContext& c) {
+}  // namespace
+
+void run_expert_rows(const KernelContext& c) {
   const auto& op = c.attributes<Op>();
   if (c.output().numel() == 0) return;
-  const ExpertCall call = call_of(c);
+  const ExpertCall call = expert_call_of(c);
   dispatch_float(c.output().dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     with_format<T>(op.format, [&](auto format) {
@@ -389,7 +311,9 @@ void run_experts(const KernelContext& c) {
   });
 }
 
-// The kernel gains with few pairs: more of them take the products of grouped_matmul.
+namespace {
+
+// The kernels gain with few pairs.
 std::optional<std::string> decline_many(const KernelQuery& query) {
   if (query.inputs[Op::kPlaces].numel() > kMaxPairs)
     return "more than " + std::to_string(kMaxPairs) + " pairs";
@@ -398,9 +322,14 @@ std::optional<std::string> decline_many(const KernelQuery& query) {
 
 constexpr OpKernel kKernels[] = {
     {"experts",
-     {.name = "rows", .run = run_experts, .can_run = decline_many, .scratch_bytes = experts_scratch}},
+     {.name = "tiles",
+      .run = run_expert_tiles,
+      .can_run = decline_expert_tiles,
+      .scratch_bytes = experts_scratch}},
     {"experts",
-     {.name = "many_rows", .run = run_experts, .scratch_bytes = experts_scratch, .decomposed = true}}};
+     {.name = "rows", .run = run_expert_rows, .can_run = decline_many, .scratch_bytes = experts_scratch}},
+    {"experts",
+     {.name = "many_rows", .run = run_expert_rows, .scratch_bytes = experts_scratch, .decomposed = true}}};
 
 }  // namespace
 

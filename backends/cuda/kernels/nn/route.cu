@@ -221,7 +221,10 @@ __global__ void __launch_bounds__(kBlock) route_few(const __grid_constant__ Rout
     float scores[kEach], score = 0;
     read_logits(call, row, scores);
     make_scores(call.rule, scores);
-    const int expert = choose_experts(call.rule, scores, score);
+    uint32_t keys[kEach];
+    make_keys(call.rule, scores, keys);
+    if (call.rule.groups > 1) keep_best_groups(call.rule, keys);
+    const int expert = choose_experts(call.rule, keys, scores, score);
     const float factor = route_factor(call.rule, score);
     if (lane >= call.rule.k) continue;
     ids[row * call.rule.k + lane] = expert;
@@ -277,6 +280,56 @@ struct ScoresOfRow {
   }
 };
 
+// The keys by which the experts of a row are chosen.
+struct KeysOfRow {
+  const ScoresOfRow& scores;
+  const float* bias;
+  int each;               // experts of a group
+  uint32_t groups = ~0u;  // a bit for each group that counts
+
+  __device__ uint32_t operator()(int i) const {
+    if (!(groups >> (i / each) & 1)) return score_key(-INFINITY);
+    return score_key(bias ? scores(i) + bias[i] : scores(i));
+  }
+};
+
+struct Choice {
+  uint32_t key = ~0u;
+  int at = -1;
+};
+
+// Returns the choice behind `last` among the places from `first` on: that of the greatest key, of equal ones the first.
+template <class Keys>
+__device__ Choice next_choice(const Keys& keys, int first, int end, const Choice& last) {
+  Choice best{0, first};
+  for (int i = first; i < end; ++i) {
+    const uint32_t key = keys(i);
+    const bool was_chosen = key > last.key || (key == last.key && i <= last.at);
+    if (!was_chosen && key > best.key) best = {key, i};
+  }
+  return best;
+}
+
+// Returns a bit for each of the groups with the greatest sums.
+__device__ uint32_t best_groups(const RouteRule& rule, const KeysOfRow& keys) {
+  uint32_t sums[ops::Route::kMaxGroups], best = 0;
+  for (int g = 0; g < rule.groups; ++g) {
+    float sum = 0;
+    Choice last;
+    for (int j = 0; j < rule.best_of_group; ++j) {
+      last = next_choice(keys, g * keys.each, (g + 1) * keys.each, last);
+      sum += score_of(last.key);
+    }
+    sums[g] = score_key(sum);
+  }
+  Choice last;
+  for (int j = 0; j < rule.chosen_groups; ++j) {
+    last = next_choice([&](int g) { return sums[g]; }, 0, rule.groups, last);
+    best |= 1u << last.at;
+  }
+  return best;
+}
+
 // Makes factors of the scores of a row's chosen experts.
 __device__ void make_factors(const RouteRule& rule, float* factors) {
   if (rule.scores == RouteScores::kSoftmaxOfChosen) {
@@ -294,18 +347,13 @@ __global__ void route_rows(RouteCall call, int64_t* ids) {
   if (row >= call.rows) return;
   const RouteRule rule = call.rule;
   const ScoresOfRow scores(call.logits + row * rule.experts, rule.experts, rule.scores);
-  uint32_t last_key = 0;
-  for (int j = 0, last = -1; j < rule.k; ++j) {
-    uint32_t best = 0;
-    int at = 0;
-    for (int i = 0; i < rule.experts; ++i) {
-      const uint32_t key = score_key(rule.bias ? scores(i) + rule.bias[i] : scores(i));
-      const bool was_chosen = j > 0 && (key > last_key || (key == last_key && i <= last));
-      if (!was_chosen && key > best) best = key, at = i;
-    }
-    last_key = best, last = at;
-    ids[row * rule.k + j] = at;
-    call.factors[row * rule.k + j] = scores(at);
+  KeysOfRow keys{scores, rule.bias, rule.experts / rule.groups};
+  if (rule.groups > 1) keys.groups = best_groups(rule, keys);
+  Choice last;
+  for (int j = 0; j < rule.k; ++j) {
+    last = next_choice(keys, 0, rule.experts, last);
+    ids[row * rule.k + j] = last.at;
+    call.factors[row * rule.k + j] = scores(last.at);
   }
   make_factors(rule, call.factors + row * rule.k);
 }
