@@ -133,6 +133,8 @@ const std::map<std::string, std::set<std::string>> kModules = {
     {"backends/cuda/hopper/attention_gradient",
      {"backends", "backends/cuda/attention", "backends/cuda/device", "backends/cuda/hopper",
       "backends/cuda/runtime"}},
+    {"backends/cuda/hopper/depthwise",
+     {"backends/cuda/convolution", "backends/cuda/device", "backends/cuda/hopper", "backends/cuda/runtime"}},
     {"backends/cuda/hopper/grouped",
      {"backends/cuda", "backends/cuda/device", "backends/cuda/hopper", "backends/cuda/runtime"}},
     {"backends/cuda/hopper/long_heads",

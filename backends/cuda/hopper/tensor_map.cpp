@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "backends/cuda/hopper/image_boxes.h"
 #include "backends/cuda/runtime/libraries.h"
 #include "schema/core/error.h"
 
@@ -66,6 +67,16 @@ bool make_dense_map(const DenseBoxes& m, CUtensorMap& map) {
                    {static_cast<cuuint64_t>(m.row_step) * 2},
                    {static_cast<cuuint32_t>(m.box_columns), static_cast<cuuint32_t>(m.box_rows)}, map,
                    CU_TENSOR_MAP_SWIZZLE_NONE);
+}
+
+bool make_images_map(const ImagesInBoxes& x, CUtensorMap& map) {
+  const auto size = [](int64_t n) { return static_cast<cuuint64_t>(n); };
+  const auto boxed = [](int n) { return static_cast<cuuint32_t>(n); };
+  return encode<4>(
+      x.data, {size(x.channels), size(x.columns), size(x.rows), size(x.images)},
+      {size(x.channels) * 2, size(x.columns * x.channels) * 2, size(x.rows * x.columns * x.channels) * 2},
+      {boxed(x.box_channels), boxed(x.box_columns), boxed(x.box_rows), boxed(x.box_images)}, map,
+      CU_TENSOR_MAP_SWIZZLE_NONE);
 }
 
 }  // namespace genesis::cuda

@@ -6,6 +6,7 @@
 #include "backends/cuda/convolution/few_tiles.h"
 #include "backends/cuda/convolution/one_pixel.h"
 #include "backends/cuda/convolution/window_kernels.h"
+#include "backends/cuda/hopper/convolution_tiles.h"
 
 namespace genesis::cuda {
 namespace {
@@ -32,11 +33,13 @@ KernelImpl unless_packed() {
 
 std::span<const OpKernel> convolution_kernels() {
   static const OpKernel kKernels[] = {
+      {"convolution", unless_packed<depthwise_tiles_convolution>()},
       {"convolution", unless_packed<depthwise_convolution>()},
       {"convolution", unless_packed<one_pixel_convolution>()},
       {"convolution", unless_packed<few_tiles_convolution>()},
       {"convolution", unless_packed<cudnn_convolution>()},
       {"convolution", unless_packed<plain_forward>()},
+      {"convolution_transposed", depthwise_tiles_transposed()},
       {"convolution_transposed", depthwise_transposed()},
       {"convolution_transposed", cudnn_transposed()},
       {"convolution_transposed", plain_windows(run_plain_transposed)},

@@ -1,0 +1,11 @@
+// Kernel table rows of convolutions for Hopper chips: kernels/nn/convolution.cpp lists them ahead of those for every chip.
+#pragma once
+
+#include "backends/kernel.h"
+
+namespace genesis::cuda {
+
+KernelImpl depthwise_tiles_convolution();  // depthwise/
+KernelImpl depthwise_tiles_transposed();
+
+}  // namespace genesis::cuda

@@ -1,0 +1,34 @@
+// Boxes of images that the TMA engine of Hopper chips copies into shared memory, in addition to the copies of hopper.h.
+#pragma once
+
+#include "backends/cuda/hopper/hopper.h"
+
+namespace genesis::cuda {
+
+// Images of 16-bit elements with the channels last, and boxes of up to 256 images, rows, columns and channels, which are dense in
+// shared memory in this order. `channels` and `box_channels` are multiples of 8, and `data` of 16 bytes.
+struct ImagesInBoxes {
+  const void* data = nullptr;
+  int64_t images = 0, rows = 0, columns = 0, channels = 0;
+  int box_images = 0, box_rows = 0, box_columns = 0, box_channels = 0;
+};
+
+// Returns false if the driver refuses (tensor_map.cpp).
+bool make_images_map(const ImagesInBoxes& images, CUtensorMap& map);
+
+}  // namespace genesis::cuda
+
+#ifdef GENESIS_HOPPER
+
+namespace genesis::cuda::hopper {
+
+// Copies the box that begins with `channel` of the pixel (row, column) of `image`, and reports its bytes to the barrier. Pixels
+// outside of the image are zeros; a coordinate may be negative.
+__device__ __forceinline__ void copy_pixels(uint32_t to, const CUtensorMap* map, uint32_t barrier,
+                                            int channel, int column, int row, int image) {
+  copy_rows(to, map, barrier, column, row, image, channel);
+}
+
+}  // namespace genesis::cuda::hopper
+
+#endif
