@@ -95,7 +95,7 @@ class PlanMaker {
     std::vector<std::vector<NodeId>> candidates = {graph_order(graph_)};
     if (options_.schedule) {
       candidates.push_back(late_order(graph_));
-      candidates.push_back(eager_order(graph_));
+      if (!graph_.updates().empty()) candidates.push_back(eager_order(graph_));
       candidates.push_back(greedy_order(graph_, variation_));
     }
     int64_t lowest = std::numeric_limits<int64_t>::max();
