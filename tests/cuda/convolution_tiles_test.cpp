@@ -1,4 +1,4 @@
-// Tests convolutions in tiles of Hopper chips (backends/cuda/hopper/depthwise) at the sizes of networks, where a block
+// Tests convolutions in tiles of Hopper chips (backends/cuda/hopper/depthwise and pointwise) at the sizes of networks, where a block
 // computes tile after tile, against the plain kernels of a GPU. Skipped without a GPU.
 #include <cmath>
 #include <cstring>
@@ -73,7 +73,7 @@ NamedTensors run_case(const TiledCase& c, bool transposed, const std::set<std::s
 void check_case(const TiledCase& c, bool transposed) {
   const std::string op = transposed ? "convolution_transposed" : "convolution";
   std::set<std::string> fast;
-  for (const char* name : {"depthwise_tiles", "depthwise", "few_tiles", "cudnn"})
+  for (const char* name : {"depthwise_tiles", "pointwise_tiles", "depthwise", "few_tiles", "cudnn"})
     if (!transposed || std::string(name).starts_with("depthwise") || std::string(name) == "cudnn")
       fast.insert("kernel:" + op + "." + name);
   const std::string result = transposed ? "dx" : "y";
@@ -102,6 +102,18 @@ TEST_F(ConvolutionTiles, OfChannelsByThemselves) {
     check_case(c, false);
     if (c.stride == 1) check_case(c, true);
   }
+}
+
+TEST_F(ConvolutionTiles, OfSinglePixels) {
+  for (const TiledCase& c : std::vector<TiledCase>{{6, 112, 112, 40, 64, 1, 1, kRelu, true},
+                                                   {22, 56, 57, 64, 24, 1, 1, kNone, false, true},
+                                                   {23, 57, 55, 24, 72, 1, 1, kSilu},
+                                                   {22, 56, 56, 72, 24, 1, 1, kNone, true, true},
+                                                   {91, 28, 28, 120, 40, 1, 1, kRelu6, false, true},
+                                                   {91, 28, 28, 256, 320, 1, 1, kRelu, true, true},
+                                                   {347, 14, 14, 80, 200, 1, 1, kHardswish},
+                                                   {349, 14, 14, 200, 88, 1, 1, kSigmoid, true, true}})
+    check_case(c, false);
 }
 
 }  // namespace

@@ -141,6 +141,8 @@ const std::map<std::string, std::set<std::string>> kModules = {
      {"backends/cuda/attention", "backends/cuda/device", "backends/cuda/hopper", "backends/cuda/runtime"}},
     {"backends/cuda/hopper/logits",
      {"backends/cuda/device", "backends/cuda/hopper", "backends/cuda/rows", "backends/cuda/runtime"}},
+    {"backends/cuda/hopper/pointwise",
+     {"backends/cuda/convolution", "backends/cuda/device", "backends/cuda/hopper", "backends/cuda/runtime"}},
     {"backends/cuda/hopper/row_tiles",
      {"backends/cuda", "backends/cuda/device", "backends/cuda/gemm/few_rows", "backends/cuda/hopper",
       "backends/cuda/runtime"}},

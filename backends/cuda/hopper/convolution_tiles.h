@@ -7,5 +7,6 @@ namespace genesis::cuda {
 
 KernelImpl depthwise_tiles_convolution();  // depthwise/
 KernelImpl depthwise_tiles_transposed();
+KernelImpl pointwise_tiles_convolution();  // pointwise/
 
 }  // namespace genesis::cuda

@@ -1,4 +1,5 @@
-// Boxes of images that the TMA engine of Hopper chips copies into shared memory, in addition to the copies of hopper.h.
+// Boxes of images and of matrices that the TMA engine of Hopper chips copies between memory and shared memory, in addition to the
+// copies of hopper.h.
 #pragma once
 
 #include "backends/cuda/hopper/hopper.h"
@@ -27,6 +28,24 @@ namespace genesis::cuda::hopper {
 __device__ __forceinline__ void copy_pixels(uint32_t to, const CUtensorMap* map, uint32_t barrier,
                                             int channel, int column, int row, int image) {
   copy_rows(to, map, barrier, column, row, image, channel);
+}
+
+// Makes what this thread has written to shared memory visible to the TMA engine.
+__device__ __forceinline__ void let_copies_see_shared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// Copies a box of shared memory to (column, row) of the matrix; elements outside of the matrix are not written.
+__device__ __forceinline__ void store_box(const CUtensorMap* map, uint32_t from, int column, int row) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map),
+               "r"(from), "r"(column), "r"(row)
+               : "memory");
+}
+// Closes a group of this thread's stores.
+__device__ __forceinline__ void close_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Waits until all of this thread's groups except the last kLeft have read shared memory.
+template <int kLeft>
+__device__ __forceinline__ void wait_for_stores() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kLeft) : "memory");
 }
 
 }  // namespace genesis::cuda::hopper

@@ -261,6 +261,11 @@ TEST(Convolution, HasManyTilesOfChannelsByThemselves) {
   check_epilogue("conv_depthwise_tiles", {67, 40, 15, 8}, {40, 1, 3, 3}, three, 40, {true}, kSilu);
 }
 
+// Windows of one element over as many pixels as a GPU takes for products of single pixels.
+TEST(Convolution, IsAProductOfPixels) {
+  check_epilogue("conv_pixels", {5, 24, 120, 113}, {8, 24, 1, 1}, kPoint, 1, {true}, ConvolutionActivation::kRelu);
+}
+
 // Bottlenecks without an activation, as MobileNet has them, end in the addition of what goes around them.
 TEST(Convolution, HasAnAddendAndNoActivation) {
   const Window strided{{3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}};

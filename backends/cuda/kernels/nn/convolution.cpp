@@ -37,6 +37,7 @@ std::span<const OpKernel> convolution_kernels() {
       {"convolution", unless_packed<depthwise_convolution>()},
       {"convolution", unless_packed<one_pixel_convolution>()},
       {"convolution", unless_packed<few_tiles_convolution>()},
+      {"convolution", unless_packed<pointwise_tiles_convolution>()},
       {"convolution", unless_packed<cudnn_convolution>()},
       {"convolution", unless_packed<plain_forward>()},
       {"convolution_transposed", depthwise_tiles_transposed()},
