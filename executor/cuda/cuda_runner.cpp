@@ -275,11 +275,23 @@ class CudaRunner final : public Runner {
             "updating a state");
   }
 
+  // Returns the fault of the run that has just been waited for. If a later run is under way, it fails with the same one: the fault may
+  // be that run's, and otherwise its loops ended at it and its kernels could not report another.
+  DeviceFault take_fault() {
+    const DeviceFault fault = *device_fault();
+    if (!fault.set) return std::exchange(fault_of_next_, {});
+    if (outputs_.are_under_way()) {
+      cuda::wait_for(stream_, "running");
+      fault_of_next_ = fault;
+    }
+    *device_fault() = {};
+    return fault;
+  }
+
   // Kernels report faults before any state is copied, but in-place updates may have happened.
   void report_fault() {
-    const DeviceFault fault = *device_fault();
+    const DeviceFault fault = take_fault();
     if (!fault.set) return;
-    *device_fault() = {};
     const Step& step = *calls_.numbered(fault.step).step;
     Fault report;
     if (is<ops::Loop>(*step.op))  // the only index of a loop is that of its rows
@@ -348,6 +360,7 @@ class CudaRunner final : public Runner {
   InputBuffers inputs_;
   OutputBuffers outputs_;
   std::shared_ptr<std::byte> fault_;  // pinned: kernels write there only if something is wrong
+  DeviceFault fault_of_next_ = {};    // of the run that is waited for next
   CudaCalls calls_;
   PlanMemory memory_;
   CudaInspector inspector_;

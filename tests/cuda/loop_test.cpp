@@ -41,6 +41,20 @@ TEST_F(LoopOnGpu, CarriedValuesMayChangePlacesAndBeCollected) {
   expect_rotates(session, 3);
 }
 
+// The loops of a run end early if the run before it has a fault, so that its values must not be taken for results.
+TEST_F(LoopOnGpu, ARunBehindOneThatFailsFailsToo) {
+  Session session(parse_text(kRotation), {.device = "cuda"});
+  expect_rotates(session, 3);
+  session.start("forward", rotation_inputs(5));
+  const auto next = [&] {
+    session.start("forward", rotation_inputs(3));
+    session.result();
+  };
+  expect_has(error_of(next), "goes on: give it more rows");
+  EXPECT_NE(error_of([&] { session.result(); }), "");
+  expect_rotates(session, 3);
+}
+
 TEST_F(LoopOnGpu, LoopsMayStandInLoops) {
   Session session(parse_text(kNestedLoops), {.device = "cuda"});
   const auto run = [&](int64_t outer, int64_t inner) {
