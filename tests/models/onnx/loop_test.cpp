@@ -263,7 +263,11 @@ TEST(OnnxLoop, WhatNoLoopCanDoIsRefusedInWords) {
   const std::string limit =
       problem_of(step_nodes(), joined(body_outputs(), {value_info("v1", {4})}), {"y", "all"});
   expect_has(limit, "it collects 'all' step by step");
+  expect_has(limit, "no number of at most 1048576 says how many steps it takes");
   expect_has(limit, "--set n_Loop.steps=1000");
+  const std::string needless = error_of(
+      [&] { import_file(file_of(while_small("")), {}, nullptr, {.steps = {{"n_Loop", 20}}}); });
+  expect_has(needless, "it collects nothing: leave out --set n_Loop.steps");
   // The model has no entry point that nobody runs.
   EXPECT_EQ(problem_of(step_nodes(), body_outputs()), "");
 }
