@@ -146,10 +146,12 @@ LoopGraph body_of_loop(Call& call, const OnnxGraph& graph, const LoopState& star
   const auto outputs = [&](GraphBuilder& body, const std::vector<ItemPtr>& results) {
     body.output("condition", condition_of(environment, *results[0]));
     size_t next = 0;
-    for (size_t i = 0; i < start.carried.size(); ++i)
-      if (!only_reads(graph, i))
-        body.output(graph.inputs[i + 2],
-                    carried_on(environment, *results[i + 1], carried[next++].type(), graph.inputs[i + 2]));
+    for (size_t i = 0; i < start.carried.size(); ++i) {
+      if (only_reads(graph, i)) continue;
+      const TensorType& type = carried[next].type();
+      body.output(fmt::format("carried.{}", next++),
+                  carried_on(environment, *results[i + 1], type, graph.inputs[i + 2]));
+    }
     for (const size_t i : collected) {
       const Value row = value_of(environment, *results[i + 1]);
       body.output(fmt::format("row.{}", made.rows.size()), row);

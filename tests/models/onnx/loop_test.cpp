@@ -140,6 +140,21 @@ TEST(OnnxLoop, OneModelRunsForAllInputs) {
   EXPECT_EQ(program.variants(), 1U);
 }
 
+// Outputs of the body have names by their places, which names in the file may equal.
+TEST(OnnxLoop, CarriedValuesMayHaveAnyName) {
+  const std::string body = graph(joined({node("Identity", {"condition"}, {"v"})}, step_nodes()),
+                                 {value_info("i", {}, 7), value_info("c", {}, 9), value_info("condition", {4})},
+                                 body_outputs());
+  const std::shared_ptr<Model> model = imported(testing::onnx_messages::model(
+      joined(joined({node("Abs", {"x"}, {"shift"})}, is_small("x", "go")),
+             {node("Loop", {"", "go", "x"}, {"y"}, graph_attribute("body", body))}),
+      tensors()));
+  verify(*model);
+  Session session(model, {.device = "cpu"});
+  const Doubles x = {1, 2, 3, 4};
+  EXPECT_EQ(session.run("forward", x_of(x))["y"].to_doubles(), expected(x, 1000));
+}
+
 TEST(OnnxLoop, RunsInLowPrecision) {
   const std::shared_ptr<Model> low = passes::cast_precision(*imported(while_small("")), DType::bf16);
   verify(*low);
