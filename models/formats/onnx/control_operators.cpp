@@ -184,8 +184,8 @@ int64_t most_rows(Call& call, size_t collected) {
     return number ? std::min(*number, given->second) : given->second;
   if (number && *number <= kMaxRows) return *number;
   fail(
-      "it collects '{}' step by step, and no number of at most {} says how many steps it takes: give a limit, "
-      "as in --set {}.steps=1000",
+      "it collects '{}' step by step, and no number of at most {} says how many steps it takes: "
+      "give a limit, as in --set {}.steps=1000",
       call.node().outputs[collected], kMaxRows, name);
 }
 
