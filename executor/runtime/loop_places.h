@@ -30,7 +30,7 @@ struct LoopPlaces {
   std::byte* count = nullptr;            // i64[]: the steps that ran; null if the loop collects nothing
   int64_t rows = std::numeric_limits<int64_t>::max();  // the most rows that it collects
   std::vector<Move> before;                            // before the first step
-  // Behind each step: first rows, and results that the second list would overwrite; then the carried values.
+  // Copies after each step: `kept` first (rows, and results that `carried` would overwrite), then `carried`.
   std::vector<Move> kept, carried;
 };
 

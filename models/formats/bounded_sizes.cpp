@@ -176,8 +176,7 @@ Bindings largest_sizes(const Graph& graph, const Bounds& bounds) {
     if (!most.is_constant())
       fail(
           "at most {} results of NonMaxSuppression, NonZero, Compress or a Loop: give the open sizes values, "
-          "such "
-          "as --set batch=1",
+          "such as --set batch=1",
           most.to_string());
     sizes[symbol] = most.value();
   }

@@ -7,7 +7,7 @@ namespace {
 
 void capture_body(cudaGraph_t graph, cudaStream_t stream, const std::function<void()>& body) {
   check(cudaStreamBeginCaptureToGraph(stream, graph, nullptr, nullptr, 0, cudaStreamCaptureModeRelaxed),
-        "beginning to capture what a graph may choose");
+        "beginning to capture the body of a conditional node");
   cudaGraph_t same = nullptr;
   try {
     body();
@@ -15,7 +15,7 @@ void capture_body(cudaGraph_t graph, cudaStream_t stream, const std::function<vo
     cudaStreamEndCapture(stream, &same);
     throw;
   }
-  check(cudaStreamEndCapture(stream, &same), "capturing what a graph may choose");
+  check(cudaStreamEndCapture(stream, &same), "capturing the body of a conditional node");
 }
 
 // Adds a conditional node behind the work of `stream` and captures its bodies.
@@ -31,9 +31,9 @@ void capture_conditional(cudaStream_t stream, cudaGraphConditionalHandle handle,
   cudaGraphNode_t node = nullptr;
   check(cudaGraphAddNode(&node, end.graph, end.nodes.data(), end.edges.empty() ? nullptr : end.edges.data(),
                          end.nodes.size(), &parameters),
-        "adding what a graph may choose");
+        "adding a conditional node");
   check(cudaStreamUpdateCaptureDependencies(stream, &node, nullptr, 1, cudaStreamSetCaptureDependencies),
-        "going on behind what a graph may choose");
+        "continuing after a conditional node");
   const Stream inside = make_stream();
   for (int i = 0; i < bodies; ++i)
     capture_body(parameters.conditional.phGraph_out[i], inside.get(), [&] { body(i, inside.get()); });

@@ -31,8 +31,8 @@ cudaGraphConditionalHandle make_choice(cudaStream_t stream);
 void capture_choice(cudaStream_t stream, cudaGraphConditionalHandle choice, int bodies,
                     const std::function<void(int, cudaStream_t)>& body);
 
-// Captures a node after the work of `stream` that runs the work which body(stream of the body) issues, again and again,
-// while the number is not 0; that work sets the number of the next time. The same holds for its kernels. Throws Error.
+// Captures a node after the work of `stream` that repeats body(stream of the body) while the number is not 0; the body's
+// own kernels set the number for the next repetition. As in capture_choice(), they do not start early. Throws Error.
 void capture_while(cudaStream_t stream, cudaGraphConditionalHandle goes_on,
                    const std::function<void(cudaStream_t)>& body);
 

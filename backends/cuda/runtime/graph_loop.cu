@@ -7,7 +7,7 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kMaxCopies = 32;  // one kernel takes at most 4 KiB of parameters
+constexpr int kMaxCopies = 32;  // 32 copies are 1 KiB of the 4 KiB of parameters that a kernel may have
 
 struct Copies {
   LoopCopy each[kMaxCopies];

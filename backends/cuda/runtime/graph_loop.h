@@ -31,7 +31,7 @@ struct LoopCopy {
   bool is_row;  // copies to number * bytes behind `to`
 };
 
-// Copies beside each other. None may read what another one writes. `number` is that of the step, on the device.
+// Makes all copies in parallel: no copy may read what another one writes. `number` is that of the step, on the device.
 void copy_all(const Launch& launch, std::span<const LoopCopy> copies, const int64_t* number);
 
 // The work of a step. Its kernels do not start early (launch.h).

@@ -146,10 +146,12 @@ LoopGraph body_of_loop(Call& call, const OnnxGraph& graph, const LoopState& star
   const auto outputs = [&](GraphBuilder& body, const std::vector<ItemPtr>& results) {
     body.output("condition", condition_of(environment, *results[0]));
     size_t next = 0;
-    for (size_t i = 0; i < start.carried.size(); ++i)
-      if (!only_reads(graph, i))
-        body.output(graph.inputs[i + 2],
-                    carried_on(environment, *results[i + 1], carried[next++].type(), graph.inputs[i + 2]));
+    for (size_t i = 0; i < start.carried.size(); ++i) {
+      if (only_reads(graph, i)) continue;
+      const TensorType& type = carried[next].type();
+      body.output(fmt::format("carried.{}", next++),
+                  carried_on(environment, *results[i + 1], type, graph.inputs[i + 2]));
+    }
     for (const size_t i : collected) {
       const Value row = value_of(environment, *results[i + 1]);
       body.output(fmt::format("row.{}", made.rows.size()), row);
@@ -173,19 +175,18 @@ Value steps_left(Call& call, int64_t done) {
 }
 
 // Returns how many rows what a loop collects gets: the most steps, as a limit that was given or the number of the node says.
-Dim most_rows(Call& call, size_t collected) {
+int64_t most_rows(Call& call, size_t collected) {
   const std::string name = name_of_loop(call.node());
   const auto given = call.environment().most_steps.find(name);
-  const auto number = call.has(0) ? call.try_sizes(0) : std::nullopt;
-  const bool is_known = number && number->elements.size() == 1;
+  std::optional<int64_t> number;
+  if (call.has(0) && call.try_sizes(0)) number = call.integer(0);
   if (given != call.environment().most_steps.end())
-    return is_known ? Dim::min(number->elements[0], given->second) : Dim(given->second);
-  if (is_known && !(number->elements[0].is_constant() && number->elements[0].value() > kMaxRows))
-    return number->elements[0];
+    return number ? std::min(*number, given->second) : given->second;
+  if (number && *number <= kMaxRows) return *number;
   fail(
-      "it collects '{}' step by step, and nothing says how many steps it takes at most: give a limit, as in "
-      "--set {}.steps=1000",
-      call.node().outputs[collected], name);
+      "it collects '{}' step by step, and no number of at most {} says how many steps it takes: "
+      "give a limit, as in --set {}.steps=1000",
+      call.node().outputs[collected], kMaxRows, name);
 }
 
 // Returns what a loop collects before its first step, rows of zeros.
@@ -261,6 +262,9 @@ Results looped(Call& call) {
   if (body.outputs.size() < carried_count + 1) fail("its body has {} results", body.outputs.size());
   const LoopState start = now;
   const bool collects = !collected_outputs(call, body, carried_count).empty();
+  if (const std::string name = name_of_loop(call.node());
+      !collects && call.environment().most_steps.contains(name))
+    fail("a limit of its steps is given, and it collects nothing: leave out --set {}.steps", name);
   const auto limit = step_limit(call);
   if (!limit) return looped_by_data(call, start, call.item(0));
   std::vector<std::vector<ItemPtr>> collected(body.outputs.size() - 1 - carried_count);

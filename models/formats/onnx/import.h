@@ -25,7 +25,7 @@ struct ImportOptions {
   std::set<std::string> absent = {};          // optional inputs that have no value
   std::map<std::string, std::vector<TensorType>> sequences = {};  // the elements of inputs that are sequences
   // The most steps of loops that collect values and whose steps depend on data, by the names of their nodes; a node without a name has that of
-  // its first output.
+  // its first output. A loop that is unrolled does not use its limit; one that collects nothing must have none.
   std::map<std::string, int64_t> steps = {};
 };
 

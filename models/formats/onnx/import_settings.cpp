@@ -78,10 +78,6 @@ std::set<std::string> named_sizes(const OnnxGraph& graph) {
   return names;
 }
 
-}  // namespace
-
-namespace {
-
 // Adds the names by which loops of a graph and of its bodies are given a limit.
 void add_loops(const std::vector<OnnxNode>& nodes, std::set<std::string>& names) {
   for (const OnnxNode& node : nodes) {

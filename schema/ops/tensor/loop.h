@@ -14,8 +14,8 @@ namespace ops {
 // what is collected; then values that the body reads and that stay. Outputs: the carried values after the last step; the collected values, whose
 // row n is what step n gave and whose other rows stay as they came; if there are collected values, the number of steps that ran, i64[].
 //
-// Step n = 0, 1, ... runs while n is below the most steps and the condition is true. A run fails in which another step than there are rows
-// would follow: rows are planned before a run, steps depend on its data.
+// Step n = 0, 1, ... runs while n is below the most steps and the condition is true. A run fails if the loop would take more steps than
+// there are rows: rows are planned before a run, the number of steps depends on its data.
 struct Loop {
   static constexpr OpInfo info{
       .name = "loop",
@@ -23,8 +23,8 @@ struct Loop {
           "Runs the entry point `entry` while a condition is true, at most a number of "
           "steps. Inputs: the condition, the most steps, `carried` values, `collected` "
           "values [rows, ...], and values that all steps read. Results: the carried values "
-          "after the last step, the collected values with a row of each step, and where "
-          "there are such, the number of steps.",
+          "after the last step, the collected values with a row of each step, and, if "
+          "`collected` is not 0, the number of steps.",
       .inputs = {3, kVariadic},
       .precision = Precision::kF32};
   std::string entry;
@@ -35,7 +35,7 @@ struct Loop {
   std::vector<TensorType> infer(Types in) const;
 };
 
-// The fault of a run in which another step than there are rows would follow.
+// The fault of a run whose loop would take more steps than there are rows.
 inline constexpr const char* kMoreStepsThanRows =
     "the loop has taken as many steps as it has rows for what it collects, and goes on: "
     "give it more rows, an ONNX model by --set NODE.steps=1000, which names the node of the loop";

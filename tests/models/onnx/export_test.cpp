@@ -338,6 +338,25 @@ TEST(OnnxExport, LoopsThatDependOnData) {
   expect_same(parse_text(testing::kNestedLoops), {nested_loop_inputs()});
 }
 
+// A state keeps its name if only a body reads it and a node has the same name.
+TEST(OnnxExport, StatesOfBodiesKeepTheirNames) {
+  std::string text = testing::kDoubling;
+  const std::string node = "%z = mul(%y, @w)";
+  text.replace(text.find(node), node.size(), "%w = mul(%y, %y)\n  %z = mul(%w, %w)");
+  const OnnxPath file;
+  export_model(*parse_text(text), file.path());
+  const auto read = models::onnx::import_model(file.path());
+  ASSERT_EQ(read->states().size(), 1u);
+  EXPECT_EQ(read->states()[0].name, "w");
+}
+
+TEST(OnnxExport, OurImporterRefusesLoopsThatCollect) {
+  const OnnxPath file;
+  export_model(*parse_text(testing::kRotation), file.path());
+  const std::string problem = error_of([&] { models::onnx::import_model(file.path()); });
+  EXPECT_NE(problem.find("no loop can be made of its body: it collects"), std::string::npos) << problem;
+}
+
 // GENESIS_PYTHON names a Python with onnx and onnxruntime; without it, it is python3.
 TEST(OnnxExport, OnnxruntimeGivesTheSameNumbers) {
   const fs::path folder = fs::temp_directory_path() / ("genesis_export_cases_" + std::to_string(::getpid()));

@@ -140,6 +140,21 @@ TEST(OnnxLoop, OneModelRunsForAllInputs) {
   EXPECT_EQ(program.variants(), 1U);
 }
 
+// Outputs of the body have names by their places, which names in the file may equal.
+TEST(OnnxLoop, CarriedValuesMayHaveAnyName) {
+  const std::string body =
+      graph(joined({node("Identity", {"condition"}, {"v"})}, step_nodes()),
+            {value_info("i", {}, 7), value_info("c", {}, 9), value_info("condition", {4})}, body_outputs());
+  const std::shared_ptr<Model> model = imported(testing::onnx_messages::model(
+      joined(joined({node("Abs", {"x"}, {"shift"})}, is_small("x", "go")),
+             {node("Loop", {"", "go", "x"}, {"y"}, graph_attribute("body", body))}),
+      tensors()));
+  verify(*model);
+  Session session(model, {.device = "cpu"});
+  const Doubles x = {1, 2, 3, 4};
+  EXPECT_EQ(session.run("forward", x_of(x))["y"].to_doubles(), expected(x, 1000));
+}
+
 TEST(OnnxLoop, RunsInLowPrecision) {
   const std::shared_ptr<Model> low = passes::cast_precision(*imported(while_small("")), DType::bf16);
   verify(*low);
@@ -263,7 +278,12 @@ TEST(OnnxLoop, WhatNoLoopCanDoIsRefusedInWords) {
   const std::string limit =
       problem_of(step_nodes(), joined(body_outputs(), {value_info("v1", {4})}), {"y", "all"});
   expect_has(limit, "it collects 'all' step by step");
+  expect_has(limit, "no number of at most 1048576 says how many steps it takes");
   expect_has(limit, "--set n_Loop.steps=1000");
+  const std::string needless = error_of([&] {
+    import_file(file_of(while_small("")), {}, nullptr, {.steps = {{"n_Loop", 20}}});
+  });
+  expect_has(needless, "it collects nothing: leave out --set n_Loop.steps");
   // The model has no entry point that nobody runs.
   EXPECT_EQ(problem_of(step_nodes(), body_outputs()), "");
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "models/formats/onnx/export/rules.h"
 #include "models/formats/operator_table.h"
@@ -41,11 +42,16 @@ void collect_unknown(const Graph& graph, UnknownOps& unknown) {
       unknown[std::string(node.op->name())].push_back(node.authored_name());
 }
 
+// Returns the names of all bodies of loops of the graph.
+std::set<std::string> all_bodies(const Graph& graph) {
+  const std::vector<std::string> bodies = bodies_of(graph);
+  return with_bodies(graph.model(), {bodies.begin(), bodies.end()});
+}
+
 void check_ops(const Graph& graph) {
   UnknownOps unknown;
   collect_unknown(graph, unknown);
-  const std::vector<std::string> bodies = bodies_of(graph);
-  for (const std::string& name : with_bodies(graph.model(), {bodies.begin(), bodies.end()}))
+  for (const std::string& name : all_bodies(graph))
     collect_unknown(with_formulas(graph.model().entry(name)), unknown);
   if (unknown.empty()) return;
   std::vector<std::string> lines;
@@ -55,6 +61,16 @@ void check_ops(const Graph& graph) {
     lines.push_back(fmt::format("{} ({}x: {})", op, count, fmt::join(nodes, ", ")));
   }
   fail("the entry point '{}' has ops that are not written as ONNX: {}", graph.name(), fmt::join(lines, "; "));
+}
+
+// Returns whether something reads the state: a program may name states that it never reads, such as counts of batches.
+bool is_read(const Graph& graph, ValueId id) {
+  const auto reads = [&](const Node& node) {
+    return std::ranges::find(node.inputs, id) != node.inputs.end();
+  };
+  const auto gives = [&](const auto& output) { return output.value == id; };
+  return is_updated(graph, graph.value(id).index) || std::ranges::any_of(graph.outputs(), gives) ||
+         std::ranges::any_of(graph.updates(), gives) || std::ranges::any_of(graph.nodes(), reads);
 }
 
 class Exporter {
@@ -69,6 +85,7 @@ class Exporter {
   OnnxModelRecord make() {
     check_ops(graph_);
     for (size_t i = 0; i < graph_.values().size(); ++i) declare(ValueId{static_cast<int32_t>(i)});
+    declare_states_of_bodies();
     translate_nodes();
     for (size_t i = 0; i < output_names_.size(); ++i) add_output(output_names_[i], graph_.outputs()[i].value);
     for (const StateUpdate& update : graph_.updates())
@@ -132,9 +149,20 @@ class Exporter {
       values_[id] = {info.name, info.type.dtype};
       e_.record().inputs.emplace_back(info.name, info.type);
     } else if (info.kind == ValueKind::kState) {
-      if (is_read(id)) values_[id] = state(info.index);
+      if (is_read(graph_, id)) values_[id] = state(info.index);
     } else if (info.kind == ValueKind::kConstant) {
       values_[id] = constant(info.index);
+    }
+  }
+
+  // States that only bodies read get their names before nodes can take these.
+  void declare_states_of_bodies() {
+    for (const std::string& name : all_bodies(graph_)) {
+      const Graph& body = graph_.model().entry(name);
+      for (size_t i = 0; i < body.values().size(); ++i) {
+        const ValueId id{static_cast<int32_t>(i)};
+        if (body.value(id).kind == ValueKind::kState && is_read(body, id)) state(body.value(id).index);
+      }
     }
   }
 
@@ -150,17 +178,6 @@ class Exporter {
     if (known != constants_.end()) return known->second;
     const NamedTensor& tensor = graph_.model().tensors()[static_cast<size_t>(index)];
     return constants_[index] = e_.constant(tensor.name, tensor.tensor);
-  }
-
-  // A program may name states that it never reads, such as counts of batches.
-  bool is_read(ValueId id) const {
-    const auto reads = [&](const Node& node) {
-      return std::ranges::find(node.inputs, id) != node.inputs.end();
-    };
-    const auto gives = [&](const auto& output) { return output.value == id; };
-    const int32_t state = graph_.value(id).index;
-    return is_updated(graph_, state) || std::ranges::any_of(graph_.outputs(), gives) ||
-           std::ranges::any_of(graph_.updates(), gives) || std::ranges::any_of(graph_.nodes(), reads);
   }
 
   Out declared_state(int32_t index) {
