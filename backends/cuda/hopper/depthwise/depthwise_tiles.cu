@@ -41,6 +41,8 @@ struct Tiles {
   Divisor by_line, by_image;  // tiles of a row, and of an image
 
   __host__ __device__ int box_bytes() const { return images * box_rows * box_columns * kPixelBytes; }
+  // TMA writes boxes at multiples of 128 bytes.
+  __host__ __device__ int stage_bytes() const { return (box_bytes() + 127) / 128 * 128; }
 };
 
 template <class T>
@@ -207,7 +209,7 @@ __global__ void __launch_bounds__(kBlock, kMaxBlocksEach)
   __shared__ __align__(16) float weights[taps * taps * kChannels];
   __shared__ uint64_t filled[kMaxStages];
   const Tiles& tiles = p.tiles;
-  const int first_channel = static_cast<int>(blockIdx.y) * kChannels, box_bytes = tiles.box_bytes();
+  const int first_channel = static_cast<int>(blockIdx.y) * kChannels, stage_bytes = tiles.stage_bytes();
   pdl_launch_dependents();
   if (p.weight_is_independent) read_weights<taps * taps>(p, first_channel, weights);
   if (threadIdx.x == 0) {
@@ -216,7 +218,7 @@ __global__ void __launch_bounds__(kBlock, kMaxBlocksEach)
   }
   const auto copy = [&](int tile, int stage) {
     if (threadIdx.x == 0 && tile < tiles.count)
-      copy_box_of<stride>(&x, p, tile, first_channel, shared_address(boxes + stage * box_bytes),
+      copy_box_of<stride>(&x, p, tile, first_channel, shared_address(boxes + stage * stage_bytes),
                           &filled[stage]);
   };
   pdl_wait();
@@ -233,12 +235,14 @@ __global__ void __launch_bounds__(kBlock, kMaxBlocksEach)
     wait_for_phase(&filled[stage], parity);
     if (const Cell cell = part.cell_of(tile); part.has(cell)) {
       float2 sums[kRows][kColumns] = {};
-      add_windows<T, taps, stride>(reinterpret_cast<const uint32_t*>(boxes + stage * box_bytes) + first_word,
-                                   line_words, reinterpret_cast<const float2*>(weights) + part.lane, sums);
+      add_windows<T, taps, stride>(
+          reinterpret_cast<const uint32_t*>(boxes + stage * stage_bytes) + first_word, line_words,
+          reinterpret_cast<const float2*>(weights) + part.lane, sums);
       write_cell(p, cell, part.channel, part.scale, part.bias, sums);
     }
     __syncthreads();  // the box has been read, so the next copy may write over it
-    tiles.stages > 1 ? void(stage = 1 - stage) : copy(next, 0);
+    if (tiles.stages == 1) copy(next, 0);
+    if (tiles.stages > 1) stage = 1 - stage;
     if (stage == 0) parity ^= 1;
   }
 #endif
@@ -288,7 +292,7 @@ Tiles tiles_of(const Call& call) {
               .by_line = make_divisor(line),
               .by_image = make_divisor(line * lines)};
     }
-  best.stages = 2 * best.box_bytes() <= kMaxBoxBytes ? 2 : 1;
+  best.stages = 2 * best.stage_bytes() <= kMaxBoxBytes ? 2 : 1;
   return best;
 }
 
@@ -326,11 +330,11 @@ bool launch_tiles(const KernelContext& c, const Call& call) {
   const auto kernel = depthwise_tiles_kernel<T, taps, stride>;
   const ConvolutionShape& s = call.shape;
   const Tiles& tiles = call.tiles;
-  const size_t shared = static_cast<size_t>(tiles.stages * tiles.box_bytes());
+  const size_t shared = static_cast<size_t>(tiles.stages * tiles.stage_bytes());
   CUtensorMap x;
   const ImagesInBoxes images{c.input(0).data, s.batch,        call.y.size,       call.x.size, s.groups,
                              tiles.images,    tiles.box_rows, tiles.box_columns, kChannels};
-  if (!has_hopper_kernel(reinterpret_cast<const void*>(kernel), shared) || !make_images_map(images, x))
+  if (!has_hopper_kernel(reinterpret_cast<const void*>(kernel), kMaxBoxBytes) || !make_images_map(images, x))
     return false;
   // Blocks take equally many tiles.
   const int64_t columns = blocks_for(s.groups, kChannels),
