@@ -8,6 +8,7 @@
 
 #include "backends/cuda/convolution/activate_all.h"
 #include "backends/cuda/convolution/depthwise.h"
+#include "backends/cuda/convolution/depthwise_kit.h"
 #include "backends/cuda/device/divisor.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/hopper/image_boxes.h"
@@ -262,9 +263,10 @@ WindowAxis axis_of(const WindowAxis& a, bool transposed) {
 }
 
 // Returns the elements of an axis that windows at `positions` meet.
-int64_t met(const WindowAxis& a, int64_t positions) { return (positions - 1) * a.stride + a.taps; }
+int64_t elements_met(const WindowAxis& a, int64_t positions) { return (positions - 1) * a.stride + a.taps; }
 
 constexpr int64_t kMaxBoxBytes = int64_t{72} << 10;
+constexpr int64_t kOtherBytes = 8 << 10;  // a block's weights and barriers, and what the chip reserves for it
 
 // Chooses the tiles that take the fewest pixels of x, over all of them.
 Tiles tiles_of(const Call& call) {
@@ -274,7 +276,8 @@ Tiles tiles_of(const Call& call) {
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int64_t i = 1; i <= std::min<int64_t>(kCells, across); ++i)
     for (int64_t j = 1; j <= std::min(kCells / i, down); ++j) {
-      const int64_t box_rows = met(call.y, j * kRows), box_columns = met(call.x, i * kColumns),
+      const int64_t box_rows = elements_met(call.y, j * kRows),
+                    box_columns = elements_met(call.x, i * kColumns),
                     images = std::min(
                         {kCells / (i * j), batch, kMaxBoxBytes / (box_rows * box_columns * kPixelBytes)});
       if (images == 0) continue;
@@ -338,8 +341,8 @@ bool launch_tiles(const KernelContext& c, const Call& call) {
     return false;
   // Blocks take equally many tiles.
   const int64_t columns = blocks_for(s.groups, kChannels),
-                each = std::clamp<int64_t>(shared_bytes_limit() / static_cast<int64_t>(shared + 8192), 1,
-                                           kMaxBlocksEach),
+                each = std::clamp<int64_t>(
+                    shared_bytes_limit() / (static_cast<int64_t>(shared) + kOtherBytes), 1, kMaxBlocksEach),
                 most = std::max<int64_t>(launch_of(c).multiprocessors * each / columns, 1),
                 blocks = blocks_for(tiles.count, blocks_for(tiles.count, most));
   start_with_pdl(launch_of(c), kernel, dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(columns)),
@@ -368,23 +371,13 @@ void run_tiles(const KernelContext& c) {
 constexpr int64_t kMinTilesEach = 1;
 
 std::optional<std::string> declines_tiles(const KernelQuery& query, bool transposed) {
+  if (auto why = depthwise::declines(query, transposed)) return why;  // it is the fallback
   const ConvolutionShape s = convolution_shape(query);
   const auto& [z, y, x] = s.windows.axis;
-  if (!is_low_precision(s.dtype) || !s.channels_last)
-    return "takes bf16 and f16, channels behind the spatial axes";
-  if (s.in_each != 1 || s.out_each != 1 || s.groups % 8 != 0)
-    return "takes one channel for each group, and channels that fill 16 bytes";
-  if (!is_single(z)) return "takes two spatial axes";
-  if (y.dilation != 1 || x.dilation != 1 || y.stride != x.stride || x.stride > (transposed ? 1 : 2))
-    return "takes no dilation, and equal strides of 1 or 2, transposed of 1";
-  if (y.taps != x.taps || (x.taps != 3 && x.taps != 5 && (x.taps != 7 || x.stride != 1)))
-    return "takes square windows 3, 5 or 7 wide, those of 7 with a stride of 1";
-  if (is_gelu(s.activation)) return "has no gelu";
-  const int64_t most = std::numeric_limits<int32_t>::max();
-  if (s.batch * s.groups == 0 || s.windows.elements() * s.windows.positions() == 0)
-    return "takes tensors with elements";
-  if (checked_mul(s.batch * s.groups, std::max(s.windows.elements(), s.windows.positions())) > most)
-    return "takes fewer than 2^31 elements";
+  if (!is_low_precision(s.dtype)) return "takes bf16 and f16";
+  if (y.taps != x.taps || (x.taps == 7 && x.stride != 1))
+    return "takes square windows, those of 7 with a stride of 1";
+  if (!is_quick(s.activation)) return kQuickActivations;
   const Tiles tiles = call_of(query, transposed).tiles;
   if (tiles.count * blocks_for(s.groups, kChannels) < planned_chip().multiprocessors * kMinTilesEach)
     return "takes maps that give each multiprocessor a tile";
