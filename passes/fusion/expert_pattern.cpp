@@ -1,4 +1,6 @@
 // Finds the products of experts: find_experts() of expert_patterns.h.
+#include <cmath>
+
 #include "passes/fusion/expert_patterns.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
@@ -76,7 +78,7 @@ Matched<Op> match_with_number(const Graph& graph, const Uses& uses, ValueId valu
   return {};
 }
 
-// h sigmoid(slope h), h = minimum(gate, limit): sets slope and limit, and returns the gate.
+// h sigmoid(slope h), h = minimum(gate, limit): sets slope and limit, which ops::Experts takes, and returns the gate.
 std::optional<ValueId> find_clamped_gate(const Graph& graph, const Uses& uses, ValueId value,
                                          ops::Experts& op) {
   const auto product = match_sole<ops::Mul>(graph, uses, value);
@@ -85,12 +87,13 @@ std::optional<ValueId> find_clamped_gate(const Graph& graph, const Uses& uses, V
     const auto sigmoid = match_sole<ops::Sigmoid>(graph, uses, weight);
     ValueId scaled, gate;
     if (!sigmoid || !match_with_number<ops::Mul>(graph, uses, sigmoid.input(0), scaled, op.slope) ||
-        scaled != h || uses.count(h) != 2)
+        !std::isfinite(op.slope) || scaled != h || uses.count(h) != 2)
       continue;
     const auto least = match<ops::Minimum>(graph, h);
     if (!least) continue;
     for (const auto& [operand, other] : either_way(*least.node))
-      if (const auto limit = uniform_value(graph, other); limit && graph.type(operand) == graph.type(h)) {
+      if (const auto limit = uniform_value(graph, other);
+          limit && *limit > 0 && graph.type(operand) == graph.type(h)) {
         op.limit = *limit;
         return operand;
       }

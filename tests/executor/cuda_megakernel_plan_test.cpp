@@ -237,8 +237,16 @@ TEST(Megakernels, WideMixturesAreInstructions) {
   }
 }
 
+// Returns the reasons for which steps of decoding are in no megakernel.
+std::vector<std::string> reasons_of(const Model& model) {
+  const CompiledEntry compiled = compile_entry(model, "decode", {}, target_of("cuda"), {});
+  std::vector<std::string> declined;
+  plan_megakernels(compiled.plan, &declined);
+  return declined;
+}
+
 // Groups of experts, biases and clamped activations are for kernels of their own.
-TEST(Megakernels, GroupsOfExpertsAreNone) {
+TEST(Megakernels, GroupsOfExpertsBiasesAndClampedActivationsAreNone) {
   const auto model = model_of("glm4_moe", "3", "64",
                               {{"moe_intermediate_size", "64"},
                                {"num_experts", "16"},
@@ -247,10 +255,14 @@ TEST(Megakernels, GroupsOfExpertsAreNone) {
                                {"n_group", "4"},
                                {"topk_group", "2"},
                                {"dtype", "bf16"}});
-  const CompiledEntry compiled = compile_entry(*model, "decode", {}, target_of("cuda"), {});
-  std::vector<std::string> declined;
-  plan_megakernels(compiled.plan, &declined);
-  EXPECT_EQ(std::ranges::count(declined, "groups of experts"), 3);
+  EXPECT_EQ(std::ranges::count(reasons_of(*model), "groups of experts"), 3);
+  const auto clamped = model_of("gpt_oss", "2", "64",
+                                {{"moe_intermediate_size", "64"},
+                                 {"num_experts", "16"},
+                                 {"num_experts_per_tok", "4"},
+                                 {"dtype", "bf16"}});
+  EXPECT_EQ(std::ranges::count(reasons_of(*clamped), "experts with biases or another activation than swiglu"),
+            2);
 }
 
 // Returns whether the ring has space for products of these sizes, of a mixture of 8 experts of a token, in a program of 170
@@ -284,12 +296,9 @@ TEST(Megakernels, RowsOfDownThatNoRingTakesAreNone) {
                                {"num_experts", "8"},
                                {"num_experts_per_tok", "8"},
                                {"dtype", "bf16"}});
-  const CompiledEntry compiled = compile_entry(*model, "decode", {}, target_of("cuda"), {});
-  std::vector<std::string> declined;
-  plan_megakernels(compiled.plan, &declined);
-  EXPECT_EQ(
-      std::ranges::count(declined, "experts of 6144 elements: shared memory is too small for rows of down"),
-      1);
+  EXPECT_EQ(std::ranges::count(reasons_of(*model),
+                               "experts of 6144 elements: shared memory is too small for rows of down"),
+            1);
 }
 
 // Three and sixteen experts of a token are no ranges of the second product.

@@ -7,9 +7,14 @@ namespace genesis::cuda {
 
 #ifdef __CUDACC__
 
-inline bool is_gelu(ConvolutionActivation activation) {
-  return activation == ConvolutionActivation::kGelu || activation == ConvolutionActivation::kGeluTanh;
+// Returns true if activate_all() has the activation.
+inline bool is_quick(ConvolutionActivation a) {
+  using enum ConvolutionActivation;
+  return a == kNone || a == kRelu || a == kRelu6 || a == kHardswish || a == kSilu || a == kSigmoid;
 }
+
+// The reason to decline others.
+constexpr const char* kQuickActivations = "takes relu, relu6, hardswish, silu, sigmoid or no activation";
 
 // y -> 1 / (1 + exp(-y)) in five instructions: numbers below the normal ones become zeros, and there are no checks for them.
 __device__ __forceinline__ float quick_sigmoid(float y) {
@@ -27,7 +32,7 @@ __device__ __forceinline__ float activated_in_few_instructions(float y) {
   return quickly_activated(y, activation);
 }
 
-// Chooses the activation once; `for_all` calls a function of a float& for each sum. There is no gelu.
+// Chooses the activation, one for which is_quick() holds, once; `for_all` calls a function of a float& for each sum.
 template <class ForAll>
 __device__ __forceinline__ void activate_all(ConvolutionActivation activation, const ForAll& for_all) {
   using enum ConvolutionActivation;

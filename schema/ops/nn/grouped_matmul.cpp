@@ -1,6 +1,7 @@
 #include "schema/ops/nn/grouped_matmul.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/gradient.h"
@@ -182,6 +183,8 @@ Cost Route::cost(Types in, Types out) const {
 std::vector<TensorType> Experts::infer(Types in) const {
   if (static_cast<int>(in.size()) != num_inputs())
     fail("experts with these attributes takes {} inputs, got {}", num_inputs(), in.size());
+  if (activation == ExpertActivation::kClampedSwiglu && !(limit > 0 && std::isfinite(slope)))
+    fail("experts: clamped_swiglu takes a limit above 0 and a finite slope, got {} and {}", limit, slope);
   const TensorType &x = in[kX], &places = in[kPlaces];
   if (!is_float(x.dtype) || x.shape.rank() < 1 || places.dtype != DType::i64 || places.shape.rank() < 1)
     fail("experts: x must be floating-point [..., k] and places i64 [..., chosen], got {} and {}",

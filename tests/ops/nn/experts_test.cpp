@@ -504,20 +504,25 @@ TEST(Experts, SayWhatDoesNotFit) {
         });
       },
       {"sort_groups"});
-  const TensorType weights{DType::f32, {3, 4, 4}}, choices{DType::i64, {2, 2}};
-  expect_error(
-      [&] {
-        infer_case({{DType::f32, {0, 4}},
-                    weights,
-                    weights,
-                    weights,
-                    {DType::i64, {4}},
-                    {DType::i64, {4}},
-                    choices,
-                    {DType::f32, {2, 2}}},
-                   [](const Inputs& in) { return Outputs{emit(ops::Experts{}, in.values)}; });
-      },
-      {"x and places must have the same number of rows"});
+  const auto infer_experts = [](int64_t rows, const ops::Experts& op) {
+    const TensorType weights{DType::f32, {3, 4, 4}};
+    infer_case({{DType::f32, {rows, 4}},
+                weights,
+                weights,
+                weights,
+                {DType::i64, {4}},
+                {DType::i64, {4}},
+                {DType::i64, {2, 2}},
+                {DType::f32, {2, 2}}},
+               [&](const Inputs& in) { return Outputs{emit(op, in.values)}; });
+  };
+  expect_error([&] { infer_experts(0, {}); }, {"x and places must have the same number of rows"});
+  constexpr auto kClamped = ExpertActivation::kClampedSwiglu;
+  infer_experts(2, {.activation = kClamped, .limit = 7, .slope = 1.702});
+  for (const double limit : {0.0, -5.0, std::nan("")})
+    expect_error([&] { infer_experts(2, {.activation = kClamped, .limit = limit}); }, {"a limit above 0"});
+  expect_error([&] { infer_experts(2, {.activation = kClamped, .limit = 7, .slope = INFINITY}); },
+               {"a finite slope, got 7 and inf"});
   expect_error([&] { infer({{DType::f32, {2, 4}}}, {.k = 5}); }, {"k must be from 1 to 4"});
   expect_error([&] { infer({{DType::f32, {2, 4}}, {DType::f32, {3}}}, {.k = 2}); }, {"bias must be f32[4]"});
   const std::vector<TensorType> twelve = {{DType::f32, {2, 12}}};

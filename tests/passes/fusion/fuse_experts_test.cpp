@@ -142,9 +142,10 @@ TEST(FuseExperts, FactorsThatAreNarrowed) {
   }
 }
 
-// Experts as those of gpt-oss, where `sorted` has the expert of each pair, and u is clamped to `limits`.
+// Experts as those of gpt-oss, where `sorted` has the expert of each pair, g is at most `limit`, and u is clamped to `limits`.
 std::string clamped_experts(const std::string& sorted = "%s:1",
-                            const std::string& limits = "min=-7.0, max=7.0") {
+                            const std::string& limits = "min=-7.0, max=7.0",
+                            const std::string& limit = "7.0") {
   return "state @gate: f32[4,6,5] parameter\nstate @up: f32[4,6,5] parameter\nstate @down: f32[4,5,6] "
          "parameter\n"
          "state @gate_b: f32[4,6] parameter\nstate @up_b: f32[4,6] parameter\nstate @down_b: f32[4,5] "
@@ -154,7 +155,9 @@ std::string clamped_experts(const std::string& sorted = "%s:1",
          "%g0 = grouped_matmul(%own, @gate, %s:3)\n%gb = index_select(@gate_b, " +
          sorted +
          ")\n%g = add(%g0, %gb)\n%u0 = grouped_matmul(%own, @up, %s:3)\n%ub = index_select(@up_b, %s:1)\n"
-         "%u = add(%ub, %u0)\n%limit = full() {value=7.0}\n%h = minimum(%g, %limit)\n"
+         "%u = add(%ub, %u0)\n%limit = full() {value=" +
+         limit +
+         "}\n%h = minimum(%g, %limit)\n"
          "%slope = full() {value=1.702}\n%z = mul(%h, %slope)\n%q = sigmoid(%z)\n%hq = mul(%h, %q)\n"
          "%v = clamp(%u) {" +
          limits +
@@ -171,7 +174,9 @@ TEST(FuseExperts, BiasesAndAClampedActivation) {
             std::string::npos)
       << text;
   for (const std::string& other :
-       {clamped_experts("others"), clamped_experts("%s"), clamped_experts("%s:1", "min=-6.0, max=7.0")}) {
+       {clamped_experts("others"), clamped_experts("%s"), clamped_experts("%s:1", "min=-6.0, max=7.0"),
+        clamped_experts("%s:1", "min=5.0, max=-5.0", "-5.0"),
+        clamped_experts("%s:1", "min=0.0, max=0.0", "0.0")}) {
     const std::string left = fused(other);
     EXPECT_EQ(left.find(" experts("), std::string::npos) << left;
   }

@@ -8,6 +8,7 @@
 
 #include "backends/cuda/convolution/activate_all.h"
 #include "backends/cuda/convolution/depthwise.h"
+#include "backends/cuda/convolution/depthwise_kit.h"
 #include "backends/cuda/device/divisor.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/hopper/image_boxes.h"
@@ -41,6 +42,8 @@ struct Tiles {
   Divisor by_line, by_image;  // tiles of a row, and of an image
 
   __host__ __device__ int box_bytes() const { return images * box_rows * box_columns * kPixelBytes; }
+  // TMA writes boxes at multiples of 128 bytes.
+  __host__ __device__ int stage_bytes() const { return (box_bytes() + 127) / 128 * 128; }
 };
 
 template <class T>
@@ -207,7 +210,7 @@ __global__ void __launch_bounds__(kBlock, kMaxBlocksEach)
   __shared__ __align__(16) float weights[taps * taps * kChannels];
   __shared__ uint64_t filled[kMaxStages];
   const Tiles& tiles = p.tiles;
-  const int first_channel = static_cast<int>(blockIdx.y) * kChannels, box_bytes = tiles.box_bytes();
+  const int first_channel = static_cast<int>(blockIdx.y) * kChannels, stage_bytes = tiles.stage_bytes();
   pdl_launch_dependents();
   if (p.weight_is_independent) read_weights<taps * taps>(p, first_channel, weights);
   if (threadIdx.x == 0) {
@@ -216,7 +219,7 @@ __global__ void __launch_bounds__(kBlock, kMaxBlocksEach)
   }
   const auto copy = [&](int tile, int stage) {
     if (threadIdx.x == 0 && tile < tiles.count)
-      copy_box_of<stride>(&x, p, tile, first_channel, shared_address(boxes + stage * box_bytes),
+      copy_box_of<stride>(&x, p, tile, first_channel, shared_address(boxes + stage * stage_bytes),
                           &filled[stage]);
   };
   pdl_wait();
@@ -233,12 +236,14 @@ __global__ void __launch_bounds__(kBlock, kMaxBlocksEach)
     wait_for_phase(&filled[stage], parity);
     if (const Cell cell = part.cell_of(tile); part.has(cell)) {
       float2 sums[kRows][kColumns] = {};
-      add_windows<T, taps, stride>(reinterpret_cast<const uint32_t*>(boxes + stage * box_bytes) + first_word,
-                                   line_words, reinterpret_cast<const float2*>(weights) + part.lane, sums);
+      add_windows<T, taps, stride>(
+          reinterpret_cast<const uint32_t*>(boxes + stage * stage_bytes) + first_word, line_words,
+          reinterpret_cast<const float2*>(weights) + part.lane, sums);
       write_cell(p, cell, part.channel, part.scale, part.bias, sums);
     }
     __syncthreads();  // the box has been read, so the next copy may write over it
-    tiles.stages > 1 ? void(stage = 1 - stage) : copy(next, 0);
+    if (tiles.stages == 1) copy(next, 0);
+    if (tiles.stages > 1) stage = 1 - stage;
     if (stage == 0) parity ^= 1;
   }
 #endif
@@ -258,9 +263,10 @@ WindowAxis axis_of(const WindowAxis& a, bool transposed) {
 }
 
 // Returns the elements of an axis that windows at `positions` meet.
-int64_t met(const WindowAxis& a, int64_t positions) { return (positions - 1) * a.stride + a.taps; }
+int64_t elements_met(const WindowAxis& a, int64_t positions) { return (positions - 1) * a.stride + a.taps; }
 
 constexpr int64_t kMaxBoxBytes = int64_t{72} << 10;
+constexpr int64_t kOtherBytes = 8 << 10;  // a block's weights and barriers, and what the chip reserves for it
 
 // Chooses the tiles that take the fewest pixels of x, over all of them.
 Tiles tiles_of(const Call& call) {
@@ -270,7 +276,8 @@ Tiles tiles_of(const Call& call) {
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int64_t i = 1; i <= std::min<int64_t>(kCells, across); ++i)
     for (int64_t j = 1; j <= std::min(kCells / i, down); ++j) {
-      const int64_t box_rows = met(call.y, j * kRows), box_columns = met(call.x, i * kColumns),
+      const int64_t box_rows = elements_met(call.y, j * kRows),
+                    box_columns = elements_met(call.x, i * kColumns),
                     images = std::min(
                         {kCells / (i * j), batch, kMaxBoxBytes / (box_rows * box_columns * kPixelBytes)});
       if (images == 0) continue;
@@ -288,7 +295,7 @@ Tiles tiles_of(const Call& call) {
               .by_line = make_divisor(line),
               .by_image = make_divisor(line * lines)};
     }
-  best.stages = 2 * best.box_bytes() <= kMaxBoxBytes ? 2 : 1;
+  best.stages = 2 * best.stage_bytes() <= kMaxBoxBytes ? 2 : 1;
   return best;
 }
 
@@ -326,16 +333,16 @@ bool launch_tiles(const KernelContext& c, const Call& call) {
   const auto kernel = depthwise_tiles_kernel<T, taps, stride>;
   const ConvolutionShape& s = call.shape;
   const Tiles& tiles = call.tiles;
-  const size_t shared = static_cast<size_t>(tiles.stages * tiles.box_bytes());
+  const size_t shared = static_cast<size_t>(tiles.stages * tiles.stage_bytes());
   CUtensorMap x;
   const ImagesInBoxes images{c.input(0).data, s.batch,        call.y.size,       call.x.size, s.groups,
                              tiles.images,    tiles.box_rows, tiles.box_columns, kChannels};
-  if (!has_hopper_kernel(reinterpret_cast<const void*>(kernel), shared) || !make_images_map(images, x))
+  if (!has_hopper_kernel(reinterpret_cast<const void*>(kernel), kMaxBoxBytes) || !make_images_map(images, x))
     return false;
   // Blocks take equally many tiles.
   const int64_t columns = blocks_for(s.groups, kChannels),
-                each = std::clamp<int64_t>(shared_bytes_limit() / static_cast<int64_t>(shared + 8192), 1,
-                                           kMaxBlocksEach),
+                each = std::clamp<int64_t>(
+                    shared_bytes_limit() / (static_cast<int64_t>(shared) + kOtherBytes), 1, kMaxBlocksEach),
                 most = std::max<int64_t>(launch_of(c).multiprocessors * each / columns, 1),
                 blocks = blocks_for(tiles.count, blocks_for(tiles.count, most));
   start_with_pdl(launch_of(c), kernel, dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(columns)),
@@ -364,23 +371,13 @@ void run_tiles(const KernelContext& c) {
 constexpr int64_t kMinTilesEach = 1;
 
 std::optional<std::string> declines_tiles(const KernelQuery& query, bool transposed) {
+  if (auto why = depthwise::declines(query, transposed)) return why;  // it is the fallback
   const ConvolutionShape s = convolution_shape(query);
   const auto& [z, y, x] = s.windows.axis;
-  if (!is_low_precision(s.dtype) || !s.channels_last)
-    return "takes bf16 and f16, channels behind the spatial axes";
-  if (s.in_each != 1 || s.out_each != 1 || s.groups % 8 != 0)
-    return "takes one channel for each group, and channels that fill 16 bytes";
-  if (!is_single(z)) return "takes two spatial axes";
-  if (y.dilation != 1 || x.dilation != 1 || y.stride != x.stride || x.stride > (transposed ? 1 : 2))
-    return "takes no dilation, and equal strides of 1 or 2, transposed of 1";
-  if (y.taps != x.taps || (x.taps != 3 && x.taps != 5 && (x.taps != 7 || x.stride != 1)))
-    return "takes square windows 3, 5 or 7 wide, those of 7 with a stride of 1";
-  if (is_gelu(s.activation)) return "has no gelu";
-  const int64_t most = std::numeric_limits<int32_t>::max();
-  if (s.batch * s.groups == 0 || s.windows.elements() * s.windows.positions() == 0)
-    return "takes tensors with elements";
-  if (checked_mul(s.batch * s.groups, std::max(s.windows.elements(), s.windows.positions())) > most)
-    return "takes fewer than 2^31 elements";
+  if (!is_low_precision(s.dtype)) return "takes bf16 and f16";
+  if (y.taps != x.taps || (x.taps == 7 && x.stride != 1))
+    return "takes square windows, those of 7 with a stride of 1";
+  if (!is_quick(s.activation)) return kQuickActivations;
   const Tiles tiles = call_of(query, transposed).tiles;
   if (tiles.count * blocks_for(s.groups, kChannels) < planned_chip().multiprocessors * kMinTilesEach)
     return "takes maps that give each multiprocessor a tile";

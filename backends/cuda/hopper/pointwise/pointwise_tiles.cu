@@ -24,8 +24,8 @@ using Bf16 = __nv_bfloat16;
 // A tile is kRows pixels, and its result is computed in chunks of kColumns output channels, each by one of the block's warpgroups.
 constexpr int kRows = 64, kColumns = 64, kDepth = 64;
 constexpr int kGroup = 128, kGroups = 4, kBlock = kGroups * kGroup + 32;  // the last warp copies
-constexpr int kBoxBytes =
-    64 * 128;  // 64 channels of a tile of x, of a chunk of the weight, or a chunk of the result
+// A box has 64 channels of a tile of x, of a chunk of the weight, or of a chunk of the result.
+constexpr int kBoxBytes = 64 * 128;
 constexpr int kMaxResults = 3;  // results of a group: one is written, one is copied, one gets an addend
 constexpr int kMaxStages = 24;  // slices of x in shared memory
 constexpr int kAlignment = 1024;
@@ -394,14 +394,14 @@ void run_pointwise(const KernelContext& c) {
   if (!aligned_to_packs(c) || !launch_pointwise(c, c.prepared<Call>())) run_plain_convolution(c);
 }
 
-// With more channels cuDNN multiplies faster, and with fewer pixels it cuts better.
-constexpr int64_t kMaxDepth = 256, kMinTilesEach = 8;
+// Up to kFewest channels leave three quarters of a slice empty. With more than kMaxDepth cuDNN multiplies faster, and with fewer pixels
+// it cuts better.
+constexpr int64_t kFewest = 16, kMaxDepth = 256, kMinTilesEach = 8;
 
 // cuDNN adds an addend in a kernel of its own where no activation follows, and has slow kernels for channels that are no multiples of
 // 32. Elsewhere it multiplies few channels at the speed of memory.
 bool is_slow_elsewhere(const ConvolutionShape& s) {
-  constexpr int64_t kFewest = 16;
-  return s.in() > kFewest && (s.has_addend || (s.in() % 32 != 0 && s.out() > s.in()));
+  return s.has_addend || (s.in() % 32 != 0 && s.out() > s.in());
 }
 
 std::optional<std::string> declines_pointwise(const KernelQuery& query) {
@@ -412,10 +412,11 @@ std::optional<std::string> declines_pointwise(const KernelQuery& query) {
     if (a.taps != 1 || a.stride != 1 || a.begin != 0 || a.end != 0)
       return "takes windows of one element, without stride and padding";
   if (s.in() % 8 != 0 || s.out() % 8 != 0) return "takes channels that fill 16 bytes";
-  if (is_gelu(s.activation)) return "has no gelu";
+  if (!is_quick(s.activation)) return kQuickActivations;
   if (pixels_of(s) * s.in() * s.out() == 0) return "takes tensors with elements";
   if (checked_mul(pixels_of(s), std::max(s.in(), s.out())) > std::numeric_limits<int32_t>::max())
     return "takes fewer than 2^31 elements";
+  if (s.in() <= kFewest) return "takes more than 16 channels";
   if (s.in() > kMaxDepth) return "takes few channels, where products wait for memory";
   if (pixels_of(s) < kMinTilesEach * kRows * planned_chip().multiprocessors)
     return "takes pixels that give each multiprocessor some tiles";

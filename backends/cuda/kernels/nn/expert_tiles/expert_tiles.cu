@@ -11,7 +11,8 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kWarps = 4, kBlock = kWarps * kLanes, kBlocksOfOne = 4;  // blocks of a multiprocessor
+constexpr int kWarps = 4, kBlock = kWarps * kLanes;
+constexpr int kBlocksEach = 4;                // blocks of a multiprocessor: 128 registers a thread
 constexpr int kHalf = 32, kStep = 2 * kHalf;  // elements of k of two such products, and of a step
 using Ring = LaneRing<4, 4>;
 
@@ -29,7 +30,7 @@ struct WarpTile {
   }
 
   // Starts the copies of a step; elements behind the last one become zeros.
-  __device__ __forceinline__ void ask(int stage, int step) const {
+  __device__ __forceinline__ void start_copies(int stage, int step) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int at = element(step, half);
@@ -39,7 +40,7 @@ struct WarpTile {
     }
   }
   __device__ __forceinline__ void fill() const {
-    Ring::fill(0, 1, [&](int stage, int step) { ask(stage, step); });
+    Ring::fill(0, 1, [&](int stage, int step) { start_copies(stage, step); });
   }
 
   // Adds the products with the rows of x, eight by eight; `x` are this lane's rows, or null. Call after fill(). Of each eight the lane
@@ -64,7 +65,7 @@ struct WarpTile {
 #pragma unroll
         for (int e = 0; e < kEights; ++e) multiply_32<T>(sums[e], of_low, of_high, own[e][half]);
       }
-      ask(stage, step + Ring::kStages);
+      start_copies(stage, step + Ring::kStages);
       end_batch();
       if (++stage == Ring::kStages) stage = 0;
     }
@@ -115,7 +116,7 @@ __device__ __forceinline__ void for_own_rows(int64_t at, int64_t end, const Writ
 }
 
 template <class T, int kEights>
-__global__ void __launch_bounds__(kBlock, kBlocksOfOne)
+__global__ void __launch_bounds__(kBlock, kBlocksEach)
     multiply_gate_up_tiles(const __grid_constant__ ExpertCall call) {
   __shared__ __align__(16) unsigned char rings[kWarps * Ring::kWarpBytes];
   pdl_wait();
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(kBlock, kBlocksOfOne)
 }
 
 template <class T, int kEights>
-__global__ void __launch_bounds__(kBlock, kBlocksOfOne)
+__global__ void __launch_bounds__(kBlock, kBlocksEach)
     multiply_down_tiles(const __grid_constant__ ExpertCall call) {
   __shared__ __align__(16) unsigned char rings[kWarps * Ring::kWarpBytes];
   pdl_launch_dependents();
@@ -221,7 +222,7 @@ std::optional<std::string> decline_expert_tiles(const KernelQuery& query) {
   if (op.format != WeightFormat::kPlain || op.down_format != WeightFormat::kPlain) return "quantized weights";
   for (const int64_t size : {last_size(x), last_size(down), down.shape[1].value()})
     if (size == 0 || size % 8 != 0 || size > std::numeric_limits<int>::max())
-      return std::to_string(size) + " elements: it takes multiples of 8";
+      return "rows of " + std::to_string(size) + " elements: it takes multiples of 8 from 8 to 2^31 - 8";
   const int64_t pairs = query.inputs[Op::kPlaces].numel();
   if (x.numel() <= kFewRows * last_size(x)) return "few rows, which seldom share an expert";
   if (pairs > kMaxPairs) return "more than " + std::to_string(kMaxPairs) + " pairs";
