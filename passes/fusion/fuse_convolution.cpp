@@ -30,6 +30,10 @@ std::optional<ConvolutionActivation> activation_of(const Node& node, bool takes_
   return std::nullopt;
 }
 
+// The most nodes that an epilogue is made of: batch norm written out, an addend, an activation and casts are ten. A longer search would
+// begin again at each node of a long sum.
+constexpr int kMostFollowing = 16;
+
 // Collects the nodes behind a convolution, each the only reader of the one before. Vectors of the epilogue are added to the new
 // graph while it looks; those of a rule that does not apply in the end have no readers.
 class Collector {
@@ -37,8 +41,9 @@ class Collector {
   Collector(Rewriter& rewriter, const Uses& uses, bool takes_exponentials)
       : rewriter_(rewriter), graph_(rewriter.old()), uses_(uses), takes_exponentials_(takes_exponentials) {}
 
-  std::optional<Following> follow(const Node& last) {
+  std::optional<Following> follow(const Node& last, int most = kMostFollowing) {
     if (const auto convolution = match<ops::Convolution>(last)) return begin(convolution);
+    if (most == 0) return std::nullopt;
     const bool has_rule =
         is<ops::Add, ops::Sub, ops::Mul, ops::Cast>(last) || activation_of(last, takes_exponentials_);
     if (!has_rule || !is_float(graph_.type(last.outputs[0]).dtype)) return std::nullopt;
@@ -47,7 +52,7 @@ class Collector {
       const ValueId from = last.inputs[side];
       const Node* node = uses_.single(from) ? producer(graph_, from) : nullptr;
       if (!node || !(graph_.type(from).shape == graph_.type(last.outputs[0]).shape)) continue;
-      if (auto found = follow(*node); found && extend(*found, last, side)) {
+      if (auto found = follow(*node, most - 1); found && extend(*found, last, side)) {
         found->nodes.push_back(&last);
         return found;
       }
