@@ -360,7 +360,7 @@ class CudaRunner final : public Runner {
   InputBuffers inputs_;
   OutputBuffers outputs_;
   std::shared_ptr<std::byte> fault_;  // pinned: kernels write there only if something is wrong
-  DeviceFault fault_of_next_ = {};    // of the run that is waited for next
+  DeviceFault fault_of_next_ = {};    // the run that is waited for next fails with it
   CudaCalls calls_;
   PlanMemory memory_;
   CudaInspector inspector_;

@@ -32,7 +32,7 @@ std::optional<ConvolutionActivation> activation_of(const Node& node, bool takes_
 
 // The most nodes that an epilogue is made of: batch norm written out, an addend, an activation and casts are ten. A longer search would
 // begin again at each node of a long sum.
-constexpr int kMostFollowing = 16;
+constexpr int kMaxFollowing = 16;
 
 // Collects the nodes behind a convolution, each the only reader of the one before. Vectors of the epilogue are added to the new
 // graph while it looks; those of a rule that does not apply in the end have no readers.
@@ -41,7 +41,7 @@ class Collector {
   Collector(Rewriter& rewriter, const Uses& uses, bool takes_exponentials)
       : rewriter_(rewriter), graph_(rewriter.old()), uses_(uses), takes_exponentials_(takes_exponentials) {}
 
-  std::optional<Following> follow(const Node& last, int most = kMostFollowing) {
+  std::optional<Following> follow(const Node& last, int most = kMaxFollowing) {
     if (const auto convolution = match<ops::Convolution>(last)) return begin(convolution);
     if (most == 0) return std::nullopt;
     const bool has_rule =
