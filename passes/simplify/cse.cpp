@@ -33,6 +33,7 @@ class Duplicates {
     if (node.op->info.commutative) std::sort(ids.begin(), ids.begin() + 2);
     std::string key(node.op->name());
     for (const int32_t id : ids) key += "," + std::to_string(id);
+    if (ids.empty()) key += node.attributes.to_string();  // a model may have thousands of different constants
     return key;
   }
 
