@@ -71,8 +71,12 @@ std::vector<std::string> devices() {
                                         : std::vector<std::string>{"cpu"};
 }
 
-// The codes and those in numpy are the same up to values whose rounding differs: the losses part by 3e-4 here. Moments of 8 bits
-// cost this task nothing: the loss stays below 1.01 and above 0.9 of that with f32.
+// The codes and those in numpy are the same up to values whose rounding differs, and CPUs add in different orders. Such differences grow
+// with the steps: losses of the reference part by up to 5e-5 in 50 steps and 8e-4 in 200 if its weights begin with other last bits; ours
+// part from it by 3e-4 with AVX-512 and by 2e-3 with AVX2. Moments of 8 bits cost this task nothing: the loss stays below 1.01 and above
+// 0.9 of that with f32.
+double tolerance_at(size_t step) { return 3e-4 + 2e-5 * static_cast<double>(step); }
+
 TEST(Adam8bit, FollowsTheReferenceAndF32) {
   const nlohmann::json golden = parse_json_text(
       read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/passes/results/adam_8bit.json"));
@@ -85,7 +89,7 @@ TEST(Adam8bit, FollowsTheReferenceAndF32) {
     Session session(network("adamw,lr=0.003,moments=8bit"), {.device = device});
     for (size_t i = 0; i < coded.size(); ++i) {
       const double loss = train(session, data);
-      ASSERT_NEAR(loss, coded[i], 2e-3 * coded[i]) << "step " << i;
+      ASSERT_NEAR(loss, coded[i], tolerance_at(i) * coded[i]) << "step " << i;
       ASSERT_LT(loss, 1.01 * f32[i]) << "step " << i;
       ASSERT_GT(loss, 0.9 * f32[i]) << "step " << i;
     }
