@@ -90,7 +90,7 @@ struct SortGroups {
 // Inputs: logits f32 [..., experts] [, bias f32 [experts], which counts for the choice only]. Outputs: factors f32 [..., k], then
 // those of sort_groups for the chosen experts. Inference only: it has no gradient, unlike the ops that it replaces.
 //
-// What the choice compares are scores plus the bias, as topk does: equal ones in the order of the experts, NaN as the greatest.
+// The choice compares scores plus the bias as topk does: equal ones keep the order of the experts, and NaN is the greatest.
 // With `groups` above 1 experts form groups of adjacent ones, and a row chooses only from the `chosen_groups` groups with the
 // greatest sums of their `best_of_group` greatest scores plus bias; those of all other experts count as -inf. Source: DeepSeek-AI,
 // "DeepSeek-V2" (best_of_group 1) and "DeepSeek-V3 Technical Report" (2), 2024.
